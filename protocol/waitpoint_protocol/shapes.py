@@ -1,0 +1,59 @@
+"""What every wire model shares: frozen, strict, camelCase, closed to unknown fields.
+
+Knows pydantic settings only. Optional fields are left out when unset; ``null`` on the wire always means the value null.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic.alias_generators import to_camel
+
+from .values import Value, ValueRefused, normalise
+
+__all__ = ["Body", "Id", "Shape", "ThreadId", "Timestamp", "absent"]
+
+
+class Shape(BaseModel):
+    """Base of everything that crosses the wire."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        strict=True,
+        extra="forbid",
+        alias_generator=to_camel,
+        validate_by_name=True,
+        validate_by_alias=True,
+        serialize_by_alias=True,
+        ser_json_inf_nan="constants",
+    )
+
+
+def _is_none(value: object) -> bool:
+    return value is None
+
+
+def absent(**extra: Any) -> Any:
+    """A field that is absent on the wire when it is ``None`` here. Never use it for a value that may be null."""
+    return Field(default=None, exclude_if=_is_none, **extra)
+
+
+def _check(value: object) -> Value:
+    try:
+        return normalise(value)
+    except ValueRefused as refused:
+        raise ValueError(str(refused)) from refused
+
+
+Body = Annotated[Any, AfterValidator(_check)]
+"""A JSON value inside a frame or event; checked and normalised on entry (promise 11)."""
+
+ThreadId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._~:@-]{1,128}$")]
+"""Name of a thread: 1 to 128 unreserved ASCII characters, safe in URLs, keys and logs."""
+
+Id = Annotated[str, StringConstraints(pattern=r"^[!-~]{1,128}$")]
+"""A client- or server-made identifier: 1 to 128 printable ASCII characters."""
+
+Timestamp = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")]
+"""RFC 3339 in UTC with milliseconds, as made by the store's clock."""
