@@ -318,13 +318,12 @@ class Page(Shape):
 
 
 class Ack(Shape):
-    """The command was accepted (or had been: ``dup``). ``seq`` is its place in the log."""
+    """The command was accepted (or had been: ``dup``, with the first reply again)."""
 
     type: Literal["ack"] = "ack"
     id: Id
     thread: ThreadId | None = absent()
     dup: bool | None = absent()
-    seq: int | None = absent()
     message: Id | None = absent()
     queued: bool | None = absent()
     action: Id | None = absent()

@@ -1,0 +1,99 @@
+"""What a driver should do next, derived from the control state alone. Recovery is asking again.
+
+A step that is under way in this very driver is not named again; one that was cut off with another driver is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .model import Call, Thread, Turn
+
+__all__ = ["CallModel", "EnterTool", "ExpireAction", "FinishTurn", "Step", "appointment", "busy_with", "next_steps"]
+
+
+@dataclass(frozen=True, slots=True)
+class CallModel:
+    """Ask the model for step ``step``."""
+
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class EnterTool:
+    """Enter the tool of this call, at its first entry or with the answer that came in."""
+
+    call: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExpireAction:
+    """Let this action lapse."""
+
+    action: str
+
+
+@dataclass(frozen=True, slots=True)
+class FinishTurn:
+    """Close the assistant message."""
+
+
+Step = CallModel | EnterTool | ExpireAction | FinishTurn
+
+
+def next_steps(thread: Thread, *, now: int, fence: int) -> list[Step]:
+    """What the holder of ``fence`` should start now (``now``: ms on the store's clock)."""
+    turn = thread.turn
+    if turn is None:
+        return []
+    steps: list[Step] = [
+        ExpireAction(action.id)
+        for action in thread.actions
+        if action.expires_at is not None and action.expires_at <= now
+    ]
+    match turn.phase:
+        case "closing":
+            steps.append(FinishTurn())
+        case "model":
+            if turn.step_fence != fence:
+                steps.append(CallModel(turn.step))
+        case "tools":
+            steps.extend(EnterTool(call.id) for call in turn.calls if _ready(call, fence))
+    return steps
+
+
+def busy_with(thread: Thread, *, fence: int) -> bool:
+    """Whether the holder of ``fence`` has something under way."""
+    turn = thread.turn
+    if turn is None:
+        return False
+    if turn.phase == "model":
+        return turn.step_fence == fence
+    return any(call.state == "running" and call.fence == fence for call in turn.calls)
+
+
+def appointment(thread: Thread) -> int | None:
+    """When the thread next needs a driver if nobody drives it now: 0 is at once, ``None`` is not before a command."""
+    turn = thread.turn
+    if turn is None:
+        return None
+    if turn.phase != "tools" or _any_ready(turn):
+        return 0
+    return min((action.expires_at for action in thread.actions if action.expires_at is not None), default=None)
+
+
+def _any_ready(turn: Turn) -> bool:
+    # No driver: fence -1 is held by nobody, so every running call counts as cut off.
+    return any(_ready(call, -1) for call in turn.calls)
+
+
+def _ready(call: Call, fence: int) -> bool:
+    match call.state:
+        case "input-available":
+            return True
+        case "waiting":
+            return call.action is None
+        case "running":
+            return call.fence != fence
+        case _:
+            return False
