@@ -20,7 +20,7 @@ from waitpoint_protocol.values import Value
 from . import commands as c
 from . import facts as f
 from .evolve import evolve_all
-from .model import SYSTEM, Action, Actor, Call, Claim, Outcome, Resolution, Thread, Turn
+from .model import SYSTEM, Action, Actor, Call, Claim, Outcome, Queued, Resolution, Thread, Turn
 
 __all__ = ["Accepted", "Context", "Decision", "Ids", "Moot", "Past", "Refused", "Rules", "decide", "outcome_key"]
 
@@ -236,7 +236,7 @@ def _send(thread: Thread, command: c.SendMessage, context: Context) -> Decision:
         "by": command.by.wire(),
     }
     if thread.turn is None:
-        opened = f.TurnOpened(context.ids.new("m"), context.now)
+        opened = f.TurnOpened(context.ids.new("m"), context.now, command.by)
         return _accept(command, [f.MessageAdded(message), opened], {"message": message_id})
     refusing = [action for action in thread.actions if action.on_message == "refuse"]
     if refusing:
@@ -467,8 +467,13 @@ def _close(thread: Thread, turn: Turn, command: c.CloseTurn, context: Context) -
     facts: list[f.Fact] = [f.TurnClosed(message, turn.reason, turn.error_text)]
     if thread.queue:
         facts.extend(f.MessageAdded(queued.message) for queued in thread.queue)
-        facts.append(f.TurnOpened(context.ids.new("m"), context.now))
+        facts.append(f.TurnOpened(context.ids.new("m"), context.now, _author(thread.queue[-1])))
     return Accepted(tuple(facts))
+
+
+def _author(queued: Queued) -> Actor | None:
+    by = queued.message.get("by")
+    return None if by is None else Actor(by["id"], by["kind"], by.get("name"))
 
 
 def _settle(thread: Thread, command: c.Settle, context: Context) -> Decision:

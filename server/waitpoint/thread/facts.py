@@ -11,7 +11,7 @@ from typing import Literal
 from waitpoint_protocol import state as wire
 from waitpoint_protocol.values import Value
 
-from .model import Action, Claim, Outcome, Resolution
+from .model import Action, Actor, Claim, Outcome, Resolution
 
 __all__ = [
     "ActionClaimed",
@@ -67,6 +67,7 @@ class TurnOpened:
 
     message: str
     at: int
+    by: Actor | None = None
 
 
 @dataclass(frozen=True, slots=True)

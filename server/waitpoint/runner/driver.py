@@ -1,0 +1,537 @@
+"""Driving one thread under a lease: model steps, parallel tool calls, deadlines, the end of the turn.
+
+Asks ``next_steps`` what to do, does it, and reports each outcome as a command. It keeps no state that matters: whatever
+is lost with it is derived again by the next driver.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, assert_never
+
+from waitpoint_protocol import events as e
+from waitpoint_protocol.state import Message
+from waitpoint_protocol.timestamps import from_millis
+from waitpoint_protocol.values import Value
+
+from .. import models, tools
+from ..desk import Desk, Driven, Snapshot, persist
+from ..store.types import Batch, Claimed, Due, Store, StoreUnavailable, UnknownOutcome
+from ..thread import (
+    Actor,
+    Call,
+    CallModel,
+    CloseTurn,
+    EnterTool,
+    Expire,
+    ExpireAction,
+    FailCall,
+    FailStep,
+    FinishStep,
+    FinishTurn,
+    OpenedCall,
+    Return,
+    Settle,
+    StartExecution,
+    StartStep,
+    Step,
+    Suspend,
+    Turn,
+    Visit,
+    appointment,
+    next_steps,
+)
+from ..thread.project import answer_id, input_id, question_id
+from .lease import Lease
+from .log import DriverLog, LeaseLost
+from .streaming import StepOutput, stream_step
+
+__all__ = ["Chatter", "Driver"]
+
+logger = logging.getLogger(__name__)
+
+CANCEL_GRACE = 2.0
+"""Seconds that cancelled tools get to clean up; one that ignores it is left behind, and nothing it says counts."""
+
+POLL = 1.0
+"""Seconds between looks at the thread when nothing tells that it moved (publish is only a hint)."""
+
+MODEL_RETRIES = 2
+MODEL_RETRY_DELAY = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Chatter:
+    """What a chat brings to its driver: the model, the tools, instructions, and dependencies for tools."""
+
+    model: models.Model
+    toolbox: tools.Toolbox
+    instructions: str | None = None
+    deps: Any = None
+    history: int = 200
+
+
+@dataclass(slots=True)
+class _Work:
+    step: Step
+    task: asyncio.Task[None]
+
+
+@dataclass(slots=True)
+class Driver:
+    """One driven thread. ``run()`` returns when the thread is settled or the lease is lost."""
+
+    store: Store
+    desk: Desk
+    chat: Chatter
+    thread: str
+    claimed: Claimed
+    lease: Lease
+    follow: Callable[[str, Any], Any]
+    unfollow: Callable[[str, Any], None]
+    _work: dict[str, _Work] = field(default_factory=dict)
+    _wake: asyncio.Event = field(default_factory=asyncio.Event)
+    _foreign: bool = False
+    _going: bool = False
+    _log: DriverLog | None = None
+    _messages: list[Message] | None = None
+    _finished: int = 0
+    _left_behind: set[asyncio.Task[None]] = field(default_factory=set)
+
+    # --- hints from outside
+
+    def wake(self) -> None:
+        """Something may have happened to the thread: look."""
+        self._foreign = True
+        self._wake.set()
+
+    def lose(self) -> None:
+        """The lease is gone: stop."""
+        self._wake.set()
+
+    def go(self) -> None:
+        """Hand the thread over as soon as possible; what runs is left for the next driver and counts as no crash."""
+        self._going = True
+        self._wake.set()
+
+    def on_batch(self, batch: Batch) -> None:
+        """A batch of this thread was published, perhaps our own."""
+        if self._log is None or not self._log.wrote(batch.tag):
+            self.wake()
+
+    def on_reset(self, why: str) -> None:
+        """The followed log broke; look."""
+        self.wake()
+
+    # --- the loop
+
+    async def run(self) -> None:
+        """Drive until there is nothing to do."""
+        head = self.claimed.head
+        snapshot = self.desk.observe(self.thread, head)
+        if not next_steps(snapshot.thread, now=self.store.now(), fence=head.fence) and snapshot.thread.run is None:
+            await self._release_untouched(snapshot)
+            return
+        following = asyncio.create_task(self._follow(), name=f"follow {self.thread}")
+        try:
+            joined = await persist(lambda: self.store.join(self.thread, page=1), self.lease.alive)
+            if joined is None:
+                return
+            self._finished = joined.messages_before + len(joined.messages)
+            self._log = DriverLog(
+                self.store,
+                self.desk,
+                joined,
+                thread=self.thread,
+                fence=head.fence,
+                alive=self.lease.alive,
+                on_foreign=self.wake,
+            )
+            await self._loop(self._log, self.desk.observe(self.thread, joined.head))
+        except LeaseLost:
+            logger.info("thread %s: lease lost under fence %d", self.thread, head.fence)
+        finally:
+            await self._cancel_all()
+            if self._log is not None:
+                await self._log.close()
+            following.cancel()
+            with suppress(asyncio.CancelledError):
+                await following
+            self.unfollow(self.thread, self)
+
+    async def _release_untouched(self, snapshot: Snapshot) -> None:
+        with suppress(StoreUnavailable, UnknownOutcome):
+            await self.store.release(
+                self.thread,
+                fence=snapshot.head.fence,
+                rev=snapshot.head.rev,
+                due=Due(appointment(snapshot.thread)),
+            )
+
+    async def _follow(self) -> None:
+        try:
+            await self.follow(self.thread, self)
+        except Exception as error:
+            # Following only makes the driver notice sooner; polling notices anyway.
+            logger.info("thread %s: not followed while driven: %s", self.thread, error)
+
+    async def _loop(self, log: DriverLog, snapshot: Snapshot) -> None:
+        fence = log.fence
+        while True:
+            if not self.lease.alive():
+                raise LeaseLost(self.thread)
+            if self._foreign:
+                self._foreign = False
+                read = await persist(lambda: self.desk.refresh(self.thread), self.lease.alive)
+                if read is None:
+                    raise LeaseLost(self.thread)
+                snapshot = read
+            self._reap()
+            if self._going:
+                await self._cancel_all()
+            elif await self._cancel_moot(snapshot, fence):
+                continue
+            steps = [] if self._going else next_steps(snapshot.thread, now=self.store.now(), fence=fence)
+            steps = [step for step in steps if _key(step) not in self._work]
+            for step in steps:
+                task = asyncio.create_task(self._do(log, step), name=f"{type(step).__name__} {self.thread}")
+                task.add_done_callback(lambda _: self._wake.set())
+                self._work[_key(step)] = _Work(step, task)
+            if not steps and not self._work:
+                settled = await log.command(Settle(fence), with_checkpoint=True)
+                if isinstance(settled, Driven):
+                    return
+                snapshot = settled.snapshot
+                continue
+            await self._sleep(snapshot)
+            snapshot = await self._current()
+
+    async def _sleep(self, snapshot: Snapshot) -> None:
+        deadlines = [action.expires_at for action in snapshot.thread.actions if action.expires_at is not None]
+        timeout = POLL
+        if deadlines:
+            timeout = min(timeout, max(0.0, (min(deadlines) - self.store.now()) / 1000))
+        try:
+            await asyncio.wait_for(self._wake.wait(), timeout)
+        except TimeoutError:
+            self._foreign = True
+        self._wake.clear()
+
+    async def _current(self) -> Snapshot:
+        read = await persist(lambda: self.desk.current(self.thread), self.lease.alive)
+        if read is None:
+            raise LeaseLost(self.thread)
+        return read
+
+    def _reap(self) -> None:
+        for key in [key for key, work in self._work.items() if work.task.done()]:
+            task = self._work.pop(key).task
+            if task.cancelled():
+                continue
+            error = task.exception()
+            if isinstance(error, LeaseLost):
+                raise error
+            if error is not None:
+                logger.error("thread %s: %s failed", self.thread, key, exc_info=error)
+                raise error
+
+    async def _cancel_moot(self, snapshot: Snapshot, fence: int) -> bool:
+        """Cancel what the thread has moved past (a stop, an expiry). True: something was cancelled, look again."""
+        moot: list[_Work] = []
+        turn = snapshot.thread.turn
+        for work in self._work.values():
+            match work.step:
+                case CallModel():
+                    if turn is None or turn.phase != "model":
+                        moot.append(work)
+                case EnterTool(call_id):
+                    call = turn.call(call_id) if turn else None
+                    if call is None or call.terminal:
+                        moot.append(work)
+                case ExpireAction() | FinishTurn():
+                    pass
+                case _:
+                    assert_never(work.step)
+        # What has just ended by its own doing is done within moments; only the rest needs cancelling.
+        moot = [work for work in moot if not work.task.done()]
+        if not moot:
+            return False
+        await self._cancel(moot)
+        return True
+
+    async def _cancel_all(self) -> None:
+        await self._cancel(list(self._work.values()))
+
+    async def _cancel(self, works: Sequence[_Work]) -> None:
+        for work in works:
+            work.task.cancel()
+        if works:
+            _, stubborn = await asyncio.wait([work.task for work in works], timeout=CANCEL_GRACE)
+            for task in stubborn:
+                logger.warning("thread %s: %s ignores cancellation and is left behind", self.thread, task.get_name())
+                self._left_behind.add(task)
+                task.add_done_callback(self._left_behind.discard)
+        for work in works:
+            self._work.pop(_key(work.step), None)
+            if work.task.done() and not work.task.cancelled() and work.task.exception() is not None:
+                logger.info("thread %s: cancelled work ended with %r", self.thread, work.task.exception())
+
+    # --- one step
+
+    async def _do(self, log: DriverLog, step: Step) -> None:
+        match step:
+            case CallModel():
+                await self._call_model(log)
+            case EnterTool(call_id):
+                await self._enter_tool(log, call_id)
+            case ExpireAction(action_id):
+                await log.command(Expire(action_id))
+            case FinishTurn():
+                await self._finish_turn(log)
+            case _:
+                assert_never(step)
+
+    async def _finish_turn(self, log: DriverLog) -> None:
+        snapshot = await self._current()
+        await log.sync(snapshot)
+        message = log.open_message()
+        if message is None:
+            turn = snapshot.thread.turn
+            if turn is None:
+                return
+            # The log lost the message (a failover can do that); the turn still has to end.
+            logger.error("thread %s: a turn is open but its message is not", self.thread)
+            at = from_millis(self.store.now())
+            message = {"id": turn.message, "role": "assistant", "parts": [], "status": "open", "at": at}
+        driven = await log.command(CloseTurn(log.fence, message))
+        if isinstance(driven, Driven) and driven.committed is not None:
+            self._messages = None
+
+    # --- model steps
+
+    async def _call_model(self, log: DriverLog) -> None:
+        driven = await log.command(StartStep(log.fence))
+        if not isinstance(driven, Driven) or driven.committed is None:
+            return
+        turn = driven.snapshot.thread.turn
+        if turn is None or turn.phase != "model":
+            return
+        step, attempt = turn.step, turn.step_attempt
+        for retry in range(MODEL_RETRIES + 1):
+            try:
+                output = await self._stream(log, step, f"{attempt}.{retry}" if retry else str(attempt))
+                break
+            except (LeaseLost, asyncio.CancelledError):
+                raise
+            except models.ModelError as error:
+                if not error.retryable or retry == MODEL_RETRIES:
+                    await log.command(FailStep(log.fence, step, f"The model failed: {error}"))
+                    return
+                logger.warning("thread %s: the model failed, asking it again: %s", self.thread, error)
+                await log.emit(e.StepReset(step=step))
+                await asyncio.sleep(MODEL_RETRY_DELAY * 2**retry)
+            except Exception as error:
+                logger.exception("thread %s: the model raised", self.thread)
+                text = f"The model failed: {type(error).__name__}: {error}"
+                await log.command(FailStep(log.fence, step, text))
+                return
+        calls = tuple(self._open(call.id, call.tool, call.input) for call in output.calls)
+        await log.command(FinishStep(log.fence, step, output.reason, output.usage, calls))
+
+    async def _stream(self, log: DriverLog, step: int, attempt: str) -> StepOutput:
+        messages = await self._history(log)
+        taken = {part["toolCallId"] for part in messages[-1]["parts"] if part["type"] == "tool"}
+        request = models.ModelRequest(
+            thread_id=self.thread,
+            step=step,
+            messages=messages,
+            tools=self.chat.toolbox.definitions,
+            instructions=self.chat.instructions,
+        )
+        return await stream_step(
+            self.chat.model.stream(request), log.emit, step=step, attempt=attempt, taken_ids=taken
+        )
+
+    async def _history(self, log: DriverLog) -> list[Message]:
+        """Finished messages and the open one, oldest first."""
+        view_finished = [message for message in log.view["messages"] if message["status"] == "final"]
+        if self._messages is None:
+            before = log.view["before"] + len(view_finished)
+            self._finished = before
+            _, stored = await self.store.messages(self.thread, before=before, limit=self.chat.history)
+            self._messages = [json.loads(body) for body in stored]
+        opened = log.open_message()
+        if opened is None:
+            raise LeaseLost(self.thread)
+        # What a cut-off attempt at this step left is gone by its reset; text of this attempt is not there yet.
+        return [*self._messages, opened]
+
+    def _open(self, call_id: str, tool_name: str, call_input: Value) -> OpenedCall:
+        tool = self.chat.toolbox.get(tool_name)
+        if tool is None:
+            names = ", ".join(sorted(definition.name for definition in self.chat.toolbox.definitions)) or "none"
+            return OpenedCall(call_id, tool_name, call_input, f"There is no tool {tool_name}. Tools: {names}.")
+        errors = tool.check_input(call_input)
+        if errors:
+            said = "; ".join(f"{'.'.join(map(str, error.path)) or 'input'}: {error.message}" for error in errors)
+            return OpenedCall(call_id, tool_name, call_input, f"The input does not fit the tool: {said}")
+        return OpenedCall(call_id, tool_name, call_input)
+
+    # --- tools
+
+    async def _enter_tool(self, log: DriverLog, call_id: str) -> None:
+        snapshot = await self._current()
+        turn = snapshot.thread.turn
+        call = turn.call(call_id) if turn else None
+        if turn is None or call is None or call.terminal or call.action is not None:
+            return
+        tool = self.chat.toolbox.get(call.tool)
+        if tool is None:
+            text = f"There is no tool {call.tool} any more; it was removed while the call was open."
+            await log.command(FailCall(log.fence, call_id, text, running=False))
+            return
+        loaded = await self._load(call, turn)
+        if loaded is None:
+            text = "The stored input of this call is gone; it cannot be entered."
+            await log.command(FailCall(log.fence, call_id, text, running=False))
+            return
+        started = await log.command(
+            StartExecution(log.fence, call_id, max_attempts=tool.max_attempts, on_crash=tool.on_crash)
+        )
+        if not isinstance(started, Driven) or started.committed is None:
+            return
+        turn = started.snapshot.thread.turn
+        entered = turn.call(call_id) if turn else None
+        if turn is None or entered is None or entered.state != "running":
+            return
+        execution = tools.Execution(
+            thread_id=self.thread,
+            message_id=turn.message,
+            tool_call_id=call_id,
+            input=loaded.input,
+            entry=loaded.entry,
+            history=loaded.history,
+            attempt=entered.attempt,
+            identity=loaded.identity,
+            deps=self.chat.deps,
+            report=lambda reported: self._report(log, call_id, reported),
+        )
+        outcome = await tools.execute(tool, execution)
+        match outcome:
+            case tools.Output(value):
+                await log.command(Return(log.fence, call_id, value))
+            case tools.Failure(error_text):
+                await log.command(FailCall(log.fence, call_id, error_text))
+            case tools.Suspended():
+                await log.command(
+                    Suspend(
+                        log.fence,
+                        call_id,
+                        outcome.wait_point,
+                        outcome.input,
+                        outcome.schema,
+                        expires_in=outcome.expires_in_ms,
+                        on_message=outcome.on_message,
+                        audience=tuple(outcome.audience) if outcome.audience is not None else None,
+                        redact=outcome.redact,
+                        kind=outcome.kind,
+                    )
+                )
+            case _:
+                assert_never(outcome)
+
+    def _report(self, log: DriverLog, call_id: str, reported: tools.Progress | tools.Data) -> None:
+        match reported:
+            case tools.Progress(fraction, message):
+                progress: Any = {}
+                if fraction is not None:
+                    progress["fraction"] = fraction
+                if message is not None:
+                    progress["message"] = message
+                log.emit_nowait(e.ToolProgress(tool_call_id=call_id, progress=progress))
+            case tools.Data(data_id, name, data):
+                log.emit_nowait(e.DataEvent(id=data_id, name=name, data=data))
+            case _:
+                assert_never(reported)
+
+    async def _load(self, call: Call, turn: Turn) -> _Loaded | None:
+        """Everything the tool will see: the original input, the answer, and the history of earlier answers."""
+        ids = [input_id(call.id)]
+        for visit in call.visits:
+            ids += [question_id(visit.action), answer_id(visit.action)]
+        stored = await persist(lambda: self.store.values(self.thread, ids), self.lease.alive)
+        if stored is None:
+            raise LeaseLost(self.thread)
+        by_id = dict(zip(ids, stored, strict=True))
+        call_input = by_id[input_id(call.id)]
+        if call_input is None:
+            return None
+        history = [_visit(visit, by_id) for visit in call.visits]
+        entry: tools.InitialEntry | tools.ResumeEntry = tools.InitialEntry()
+        identity = turn.by
+        if call.entry is not None:
+            last = next(visit for visit in call.visits if visit.action == call.entry)
+            answer = by_id[answer_id(call.entry)]
+            if answer is None:
+                return None
+            entry = tools.ResumeEntry(
+                name=last.wait_point, data=json.loads(answer), action=_action_ref(last, call, by_id)
+            )
+            identity = last.resolution.by
+        return _Loaded(json.loads(call_input), entry, history, identity)
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    input: Value
+    entry: tools.InitialEntry | tools.ResumeEntry
+    history: list[tools.VisitData]
+    identity: Actor | None
+
+
+def _action_ref(visit: Visit, call: Call, by_id: dict[str, bytes | None]) -> tools.ActionRef:
+    return tools.ActionRef(
+        id=visit.action,
+        name=f"{call.tool}.{visit.wait_point}",
+        input=_asked(visit.action, by_id),
+        suspended_at=from_millis(visit.at),
+    )
+
+
+def _visit(visit: Visit, by_id: dict[str, bytes | None]) -> tools.VisitData:
+    answer = by_id[answer_id(visit.action)]
+    return tools.VisitData(
+        name=visit.wait_point,
+        suspended_at=from_millis(visit.at),
+        input=_asked(visit.action, by_id),
+        status=visit.resolution.how,
+        resolved_at=from_millis(visit.resolution.at),
+        resume=None if answer is None else json.loads(answer),
+        reason=visit.resolution.reason,
+        message=visit.resolution.message,
+    )
+
+
+def _asked(action: str, by_id: dict[str, bytes | None]) -> Value:
+    body = by_id[question_id(action)]
+    return None if body is None else json.loads(body)
+
+
+def _key(step: Step) -> str:
+    match step:
+        case CallModel(step=number):
+            return f"model {number}"
+        case EnterTool(call):
+            return f"tool {call}"
+        case ExpireAction(action):
+            return f"expire {action}"
+        case FinishTurn():
+            return "finish"
+        case _:
+            assert_never(step)
+
