@@ -1,0 +1,33 @@
+"""Who somebody is. Knows names and claims; nothing of sockets, tokens or threads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+__all__ = ["ANONYMOUS", "Identity"]
+
+_NO_CLAIMS: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who a connection acts for. ``id`` is stable and unique; ``name`` is for people; ``claims`` is the application's.
+
+    ``id`` is written into the thread with every answer, so it should be a user id and not a token or an address.
+    """
+
+    id: str
+    name: str | None = None
+    claims: Mapping[str, Any] = field(default=_NO_CLAIMS, hash=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # Command ids are remembered per identity: an empty one would be shared by everybody who has none.
+        if not isinstance(self.id, str) or not self.id:
+            raise ValueError(f"Identity.id must be a non-empty string, not {self.id!r}")
+
+
+ANONYMOUS = Identity("anonymous")
+"""Everybody, where no ``authenticate`` hook is set. Loopback only."""
