@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
 
 __all__ = ["ANONYMOUS", "Identity"]
-
-_NO_CLAIMS: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +18,7 @@ class Identity:
 
     id: str
     name: str | None = None
-    claims: Mapping[str, Any] = field(default=_NO_CLAIMS, hash=False, compare=False)
+    claims: Mapping[str, Any] = field(default_factory=dict, hash=False, compare=False)
 
     def __post_init__(self) -> None:
         # Command ids are remembered per identity: an empty one would be shared by everybody who has none.
