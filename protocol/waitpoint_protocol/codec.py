@@ -6,25 +6,40 @@ code, and never an exception of a library below.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
-import msgpack
 from pydantic import ValidationError
 
 from .codes import SUBPROTOCOL_JSON, SUBPROTOCOL_MSGPACK, RefusalCode
 from .frames import CLIENT_FRAME, ClientFrame, FieldError, ServerFrame, dump_frame
-from .values import MAX_DEPTH, Value, ValueRefused, format_path, normalise
+from .packed import dump_msgpack, list_header, parse_msgpack, peek_second, read_msgpack
+from .text import dump_json, parse_json, read_json
+from .values import MAX_DEPTH, Unfit, Value, ValueRefused, format_path, normalise, shorten
 
-__all__ = ["BadFrame", "Codec", "JsonCodec", "MsgpackCodec", "codec_for", "dump_json", "parse_json", "parse_msgpack"]
+__all__ = [
+    "MAX_FRAMES",
+    "BadFrame",
+    "Codec",
+    "JsonCodec",
+    "MsgpackCodec",
+    "codec_for",
+    "dump_json",
+    "parse_json",
+    "parse_msgpack",
+]
 
-# A frame adds at most this much nesting around a value: array of frames, frame, parts, part.
-FRAME_DEPTH = 4
+# A frame puts at most this much nesting around a value: frame, parts, part.
+FRAME_DEPTH = 3
 
 MAX_FRAMES = 256
 """Frames in one WebSocket message."""
+
+# What is said about a refused frame stays small, whatever was in it.
+_MAX_ERRORS = 20
+_ERROR_CHARS = 300
+_STEP_CHARS = 128
 
 
 class BadFrame(ValueError):
@@ -52,93 +67,95 @@ class BadFrame(ValueError):
         super().__init__(message)
 
 
-def parse_json(text: str | bytes, *, max_depth: int = MAX_DEPTH) -> Value:
-    """Parse strict I-JSON: no NaN, no duplicate member names, no unsafe integers. Raises :class:`ValueRefused`."""
-    try:
-        parsed = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_object)
-    except RecursionError:
-        raise ValueRefused("too-deep", "nested too deeply") from None
-    except (ValueError, UnicodeDecodeError) as error:
-        if isinstance(error, ValueRefused):
-            raise
-        raise ValueRefused("not-json", f"not JSON: {error}") from None
-    return normalise(parsed, max_depth=max_depth)
-
-
-def dump_json(value: Value) -> str:
-    """Spell a value as compact JSON."""
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-
-
-def parse_msgpack(data: bytes, *, max_depth: int = MAX_DEPTH) -> Value:
-    """Unpack one msgpack value of the JSON data model. Raises :class:`ValueRefused` for anything else."""
-    try:
-        parsed = msgpack.unpackb(
-            data, raw=False, strict_map_key=False, object_pairs_hook=_object, ext_hook=_no_extension, use_list=True
-        )
-    except ValueRefused:
-        raise
-    except RecursionError:
-        raise ValueRefused("too-deep", "nested too deeply") from None
-    except UnicodeDecodeError:
-        raise ValueRefused("bad-unicode", "text that is not UTF-8") from None
-    except Exception as error:
-        # msgpack raises a family of exceptions of its own besides ValueError; all mean the same here.
-        name = type(error).__name__
-        if name == "StackError":
-            raise ValueRefused("too-deep", "nested too deeply") from None
-        raise ValueRefused("not-msgpack", f"not msgpack: {error or name}") from None
-    return normalise(parsed, max_depth=max_depth)
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueRefused("not-finite", f"{name} is not JSON")
-
-
-def _no_extension(code: int, data: bytes) -> NoReturn:
-    raise ValueRefused("unsupported-type", f"msgpack extension type {code} is not part of the data model")
-
-
-def _object(pairs: list[tuple[Any, Value]]) -> dict[Any, Value]:
-    out = dict(pairs)
-    if len(out) != len(pairs):
-        raise ValueRefused("duplicate-key", "the same member name twice in one object (RFC 7493, section 2.3)")
-    return out
-
-
-def to_frames(value: Value) -> list[ClientFrame | BadFrame]:
-    """Read a decoded message as frames. A bad frame among good ones is reported in its place."""
-    items = value if isinstance(value, list) else [value]
+def to_frames(message: Any) -> list[ClientFrame | BadFrame]:
+    """Read a parsed message as frames. A bad frame among good ones is reported in its place."""
+    items = message if isinstance(message, list) else [message]
     if len(items) > MAX_FRAMES:
-        return [BadFrame("bad-frame", f"more than {MAX_FRAMES} frames in one message")]
+        return [BadFrame("bad-frame", f"{len(items)} frames in one message; the limit is {MAX_FRAMES}")]
     if not items:
         return [BadFrame("bad-frame", "no frame in the message")]
     return [_to_frame(item) for item in items]
 
 
-def _to_frame(item: Value) -> ClientFrame | BadFrame:
-    if not isinstance(item, dict):
-        return BadFrame("bad-frame", f"a frame is an object, not {_kind(item)}")
+def _to_frame(item: Any) -> ClientFrame | BadFrame:
+    known: dict[str, Any] = item if isinstance(item, dict) else dict(item.known) if isinstance(item, Unfit) else {}
     try:
-        return CLIENT_FRAME.validate_python(item)
+        value = normalise(item, max_depth=MAX_DEPTH + FRAME_DEPTH)
+        if not isinstance(value, dict):
+            return BadFrame("bad-frame", f"a frame is an object, not {_kind(value)}")
+        # A frame is spelled one way only: the names of the fields in Python are not names on the wire.
+        return CLIENT_FRAME.validate_python(value, by_alias=True, by_name=False)
+    except ValueRefused as refused:
+        errors = [_field_error(refused.path, refused.message, refused.code)]
     except ValidationError as error:
-        errors = tuple(
-            FieldError(path=[step for step in _frame_path(detail["loc"])], message=detail["msg"], code=detail["type"])
-            for detail in error.errors(include_url=False, include_context=False, include_input=False)[:20]
-        )
-        where = errors[0]
-        return BadFrame(
-            "bad-frame",
-            f"{where.message} at {format_path(tuple(where.path))}",
-            id=_name(item.get("id")),
-            thread=_thread(item.get("thread")),
-            errors=errors,
-        )
+        details = error.errors(include_url=False, include_input=False)[:_MAX_ERRORS]
+        errors = [
+            _schema_error(detail["type"], detail["loc"], detail["msg"], detail.get("ctx", {})) for detail in details
+        ]
+    where = errors[0]
+    return BadFrame(
+        "bad-frame",
+        f"{where.message} at {format_path(tuple(where.path))}",
+        id=_name(known.get("id")),
+        thread=_thread(known.get("thread")),
+        errors=tuple(errors),
+    )
+
+
+# Stable names for what pydantic finds; whatever is not here keeps the library's name.
+_CODES = {
+    "missing": "missing",
+    "extra_forbidden": "unknown-field",
+    "union_tag_invalid": "unknown-type",
+    "union_tag_not_found": "missing",
+    "string_type": "wrong-type",
+    "int_type": "wrong-type",
+    "bool_type": "wrong-type",
+    "list_type": "wrong-type",
+    "model_type": "wrong-type",
+    "model_attributes_type": "wrong-type",
+    "dict_type": "wrong-type",
+    "string_pattern_mismatch": "pattern",
+    "string_too_short": "too-short",
+    "string_too_long": "too-long",
+    "too_short": "too-short",
+    "too_long": "too-long",
+    "greater_than_equal": "range",
+    "less_than_equal": "range",
+}
+
+
+def _schema_error(kind: str, loc: tuple[str | int, ...], said: str, context: dict[str, Any]) -> FieldError:
+    path = _frame_path(loc)
+    match kind:
+        case "union_tag_invalid":
+            return _field_error((*path, "type"), f"unknown type {_quoted(context.get('tag', ''))}", _CODES[kind])
+        case "union_tag_not_found":
+            return _field_error((*path, "type"), "a type is missing", _CODES[kind])
+        case "missing":
+            return _field_error(path, "this field is missing", _CODES[kind])
+        case "extra_forbidden":
+            return _field_error(path, "no such field", _CODES[kind])
+        case "unfit-value":
+            return _field_error((*path, *context["path"]), said, context["code"])
+        case _:
+            return _field_error(path, said, _CODES.get(kind, kind.replace("_", "-")))
+
+
+def _field_error(path: tuple[str | int, ...], message: str, code: str) -> FieldError:
+    steps: list[str | int] = [shorten(step, _STEP_CHARS) if isinstance(step, str) else step for step in path]
+    return FieldError(path=steps, message=shorten(message, _ERROR_CHARS), code=code)
 
 
 def _frame_path(loc: tuple[str | int, ...]) -> tuple[str | int, ...]:
-    # The first step names the union member that was tried; a client knows which frame it sent.
+    # Steps that name the union member that was tried are not in the frame: the first, and the one inside each part.
+    if loc[:2] == ("message", "parts"):
+        return (*loc[1:3], *loc[4:])
     return loc[1:]
+
+
+def _quoted(text: str) -> str:
+    return f'"{shorten(text, 40)}"'
 
 
 def _kind(item: Value) -> str:
@@ -177,20 +194,23 @@ class Codec:
             kind, other = ("binary", "text") if self.binary else ("text", "binary")
             return [BadFrame("bad-frame", f"{self.name} takes {kind} messages, not {other}", fatal=True)]
         try:
-            value = self._parse(message)
+            return to_frames(self._read(message))
         except ValueRefused as refused:
-            # A message that is well-formed but holds a value outside the data model can still be answered.
             fatal = refused.code in ("not-json", "not-msgpack")
+            error = _field_error(refused.path, refused.message, refused.code)
             return [
                 BadFrame(
                     "bad-frame",
-                    str(refused),
+                    error.message,
                     id=None if fatal else self._peek_id(message),
-                    errors=(FieldError(path=list(refused.path), message=refused.message, code=refused.code),),
+                    errors=(error,),
                     fatal=fatal,
                 )
             ]
-        return to_frames(value)
+
+    def parse(self, message: str | bytes) -> Value:
+        """Read a message of either side as a value. Raises :class:`ValueRefused`."""
+        return normalise(self._read(message), max_depth=MAX_DEPTH + FRAME_DEPTH + 1)
 
     def encode(self, frame: ClientFrame | ServerFrame) -> bytes:
         """Spell one frame as the bytes of this subprotocol."""
@@ -200,7 +220,7 @@ class Codec:
         """Put encoded frames into one WebSocket message."""
         raise NotImplementedError
 
-    def _parse(self, message: str | bytes) -> Value:
+    def _read(self, message: str | bytes) -> Any:
         raise NotImplementedError
 
     def _peek_id(self, message: str | bytes) -> str | None:
@@ -224,8 +244,8 @@ class JsonCodec(Codec):
         parts = list(frames)
         return parts[0] if len(parts) == 1 else b"[" + b",".join(parts) + b"]"
 
-    def _parse(self, message: str | bytes) -> Value:
-        return parse_json(message, max_depth=MAX_DEPTH + FRAME_DEPTH)
+    def _read(self, message: str | bytes) -> Any:
+        return read_json(message)
 
     def _peek_id(self, message: str | bytes) -> str | None:
         if isinstance(message, bytes):
@@ -241,34 +261,19 @@ class MsgpackCodec(Codec):
     binary = True
 
     def encode(self, frame: ClientFrame | ServerFrame) -> bytes:
-        packed: bytes = msgpack.packb(dump_frame(frame))
-        return packed
+        return dump_msgpack(dump_frame(frame))
 
     def join(self, frames: Iterable[bytes]) -> bytes:
         parts = list(frames)
-        if len(parts) == 1:
-            return parts[0]
-        header: bytes = msgpack.Packer().pack_array_header(len(parts))
-        return header + b"".join(parts)
+        return parts[0] if len(parts) == 1 else list_header(len(parts)) + b"".join(parts)
 
-    def _parse(self, message: str | bytes) -> Value:
-        return parse_msgpack(
-            message if isinstance(message, bytes) else message.encode(), max_depth=MAX_DEPTH + FRAME_DEPTH
-        )
+    def _read(self, message: str | bytes) -> Any:
+        if isinstance(message, str):
+            raise ValueRefused("not-msgpack", "not msgpack: it is text")
+        return read_msgpack(message)
 
     def _peek_id(self, message: str | bytes) -> str | None:
-        if isinstance(message, str):
-            return None
-        unpacker = msgpack.Unpacker(raw=False, max_buffer_size=1024)
-        unpacker.feed(message[:512])
-        try:
-            unpacker.read_map_header()
-            if unpacker.unpack() != "type":
-                return None
-            unpacker.unpack()
-            return _name(unpacker.unpack()) if unpacker.unpack() == "id" else None
-        except Exception:
-            return None
+        return None if isinstance(message, str) else _name(peek_second(message[:512], "type", "id"))
 
 
 JSON = JsonCodec()

@@ -247,7 +247,7 @@ class Limits(Shape):
 
 
 class Welcome(Shape):
-    """The answer to ``hello``. ``heartbeat`` is in ms between pings, ``drainWindow`` in ms to spread reconnects over."""
+    """The answer to ``hello``. ``heartbeat``: ms between pings; ``drainWindow``: ms to spread reconnects over."""
 
     type: Literal["welcome"] = "welcome"
     connection: Id

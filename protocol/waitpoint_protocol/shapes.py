@@ -9,10 +9,11 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
 
-from .values import Value, ValueRefused, normalise
+from .values import MAX_SAFE_INTEGER, Value, ValueRefused, normalise
 
-__all__ = ["Body", "Id", "Shape", "ThreadId", "Timestamp", "absent"]
+__all__ = ["Body", "Id", "Integer", "Shape", "ThreadId", "Timestamp", "absent"]
 
 
 class Shape(BaseModel):
@@ -26,7 +27,7 @@ class Shape(BaseModel):
         validate_by_name=True,
         validate_by_alias=True,
         serialize_by_alias=True,
-        ser_json_inf_nan="constants",
+        allow_inf_nan=False,
     )
 
 
@@ -43,11 +44,16 @@ def _check(value: object) -> Value:
     try:
         return normalise(value)
     except ValueRefused as refused:
-        raise ValueError(str(refused)) from refused
+        context = {"code": refused.code, "path": list(refused.path)}
+        # The message is no template: braces in it are the peer's.
+        raise PydanticCustomError("unfit-value", "{said}", {"said": refused.message, **context}) from refused
 
 
 Body = Annotated[Any, AfterValidator(_check)]
 """A JSON value inside a frame or event; checked and normalised on entry (promise 11)."""
+
+Integer = Annotated[int, Field(ge=-MAX_SAFE_INTEGER, le=MAX_SAFE_INTEGER)]
+"""A whole number that every peer can hold exactly."""
 
 ThreadId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._~:@-]{1,128}$")]
 """Name of a thread: 1 to 128 unreserved ASCII characters, safe in URLs, keys and logs."""
@@ -55,5 +61,7 @@ ThreadId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._~:@-]{1,128}$
 Id = Annotated[str, StringConstraints(pattern=r"^[!-~]{1,128}$")]
 """A client- or server-made identifier: 1 to 128 printable ASCII characters."""
 
-Timestamp = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")]
+Timestamp = Annotated[
+    str, StringConstraints(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$")
+]
 """RFC 3339 in UTC with milliseconds, as made by the store's clock."""

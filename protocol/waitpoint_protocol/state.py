@@ -11,6 +11,8 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import ConfigDict, Field, with_config
 from typing_extensions import TypedDict
 
+from .shapes import Body
+
 __all__ = [
     "Action",
     "ActionRecord",
@@ -31,7 +33,7 @@ __all__ = [
     "empty",
 ]
 
-_closed = with_config(ConfigDict(extra="forbid", strict=True))
+_closed = with_config(ConfigDict(extra="forbid", strict=True, allow_inf_nan=False))
 
 ToolState = Literal["input-streaming", "input-available", "running", "waiting", "output-available", "output-error"]
 """States of a tool part. They only move forward, except ``running`` and ``waiting``, which alternate."""
@@ -66,12 +68,12 @@ class Claim(TypedDict):
 
 @_closed
 class Action(TypedDict):
-    """One pending visit to a wait point. ``name`` is ``toolName.waitPoint``; ``schema`` is JSON Schema of the answer."""
+    """One pending visit to a wait point. ``name`` is ``toolName.waitPoint``; ``schema`` the answer's JSON Schema."""
 
     id: str
     name: str
     kind: NotRequired[str]
-    input: Any
+    input: Body
     schema: dict[str, Any]
     origin: Origin
     at: str
@@ -86,7 +88,7 @@ class Resolution(TypedDict):
     how: Literal["submitted", "cancelled", "failed", "expired"]
     by: Actor
     at: str
-    data: NotRequired[Any]
+    data: NotRequired[Body]
     redacted: NotRequired[bool]
     reason: NotRequired[str]
     message: NotRequired[str]

@@ -10,9 +10,10 @@ carried as one (so ``1.0`` and ``-0.0`` arrive as ``1`` and ``0`` through every 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-__all__ = ["MAX_DEPTH", "MAX_SAFE_INTEGER", "Value", "ValueRefused", "normalise", "same"]
+__all__ = ["MAX_DEPTH", "MAX_SAFE_INTEGER", "Unfit", "Value", "ValueRefused", "format_path", "normalise", "same"]
 
 # The shape is recursive; checkers lose more than they gain from spelling it out, so readers narrow with ``isinstance``.
 Value: TypeAlias = Any
@@ -23,24 +24,53 @@ MAX_SAFE_INTEGER = 2**53 - 1
 MAX_DEPTH = 64
 """How deeply lists and objects may nest. A bare scalar has depth 0."""
 
+# What is said about a value must stay small, however large the member names of that value are.
+_STEP_CHARS = 64
+_PATH_CHARS = 512
+
 
 class ValueRefused(ValueError):
     """A value that does not fit the data model.
 
     ``code`` is one of ``not-finite``, ``integer-range``, ``bad-unicode``, ``bad-key``, ``duplicate-key``,
-    ``unsupported-type``, ``too-deep``; ``path`` leads to the offending place.
+    ``unsupported-type``, ``too-deep``, and ``not-json`` or ``not-msgpack`` for bytes that are no value at all; ``path``
+    leads to the offending place.
     """
 
     def __init__(self, code: str, message: str, path: tuple[str | int, ...] = ()) -> None:
         self.code = code
         self.message = message
         self.path = path
-        super().__init__(f"{message} at {format_path(path)}")
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        return f"{self.message} at {format_path(self.path)}"
+
+
+class Unfit:
+    """What a parser leaves where the text holds something that is not a value.
+
+    :func:`normalise` refuses it with its place, so that one bad frame does not void its neighbours in the message.
+    ``known`` are the members of an object that can be told for sure.
+    """
+
+    __slots__ = ("code", "known", "message")
+
+    def __init__(self, code: str, message: str, known: Mapping[str, Value] | None = None) -> None:
+        self.code = code
+        self.message = message
+        self.known: Mapping[str, Value] = known or {}
 
 
 def format_path(path: tuple[str | int, ...]) -> str:
     """Spell a path for people: ``$.items[3].name``."""
-    return "$" + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+    text = "$" + "".join(f"[{step}]" if isinstance(step, int) else f".{shorten(step, _STEP_CHARS)}" for step in path)
+    return shorten(text, _PATH_CHARS)
+
+
+def shorten(text: str, limit: int) -> str:
+    """Cut a text that a peer chose, so that what is said about it stays small."""
+    return text if len(text) <= limit else text[:limit] + "…"
 
 
 def normalise(value: object, *, max_depth: int = MAX_DEPTH) -> Value:
@@ -49,54 +79,73 @@ def normalise(value: object, *, max_depth: int = MAX_DEPTH) -> Value:
     Tuples become lists. Nothing else is converted: bytes, sets, dates, decimals and enums are refused, since each
     has more than one plausible JSON form and a silent choice would not survive a round trip.
     """
-    return _normalise(value, (), max_depth)
+    return _normalise(value, max_depth)
 
 
-def _normalise(value: Any, path: tuple[str | int, ...], room: int) -> Value:
+def _normalise(value: Any, room: int) -> Value:
     kind = type(value)  # exact types only: a subclass (an Enum, say) carries more than JSON can say
+    if kind is str:
+        return value if value.isascii() else _text(value)
     if value is None or kind is bool:
         return value
-    if kind is str:
-        return _text(value, path)
     if kind is int:
         if not -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER:
-            raise ValueRefused("integer-range", "integer outside +-(2^53 - 1); send it as a string", path)
+            raise ValueRefused("integer-range", "integer outside +-(2^53 - 1); send it as a string")
         return value
     if kind is float:
-        return _number(value, path)
+        return _number(value)
     if kind is dict:
-        if room <= 0:
-            raise ValueRefused("too-deep", "nested too deeply", path)
-        out: dict[str, Value] = {}
-        for key, item in value.items():
-            if type(key) is not str:
-                raise ValueRefused("bad-key", f"object key of type {type(key).__name__}; keys are strings", path)
-            out[_text(key, (*path, key))] = _normalise(item, (*path, key), room - 1)
-        return out
+        return _object(value, room)
     if kind is list or kind is tuple:
-        if room <= 0:
-            raise ValueRefused("too-deep", "nested too deeply", path)
-        return [_normalise(item, (*path, index), room - 1) for index, item in enumerate(value)]
-    raise ValueRefused("unsupported-type", f"{kind.__name__} has no JSON form; convert it first", path)
+        return _list(value, room)
+    if kind is Unfit:
+        raise ValueRefused(value.code, value.message)
+    raise ValueRefused("unsupported-type", f"{kind.__name__} has no JSON form; convert it first")
 
 
-def _number(value: float, path: tuple[str | int, ...]) -> int | float:
+def _object(value: dict[Any, Any], room: int) -> Value:
+    if room <= 0:
+        raise ValueRefused("too-deep", "nested too deeply")
+    out: dict[str, Value] = {}
+    for key, item in value.items():
+        if type(key) is not str:
+            raise ValueRefused("bad-key", f"object key of type {type(key).__name__}; keys are strings")
+        try:
+            out[key if key.isascii() else _text(key)] = _normalise(item, room - 1)
+        except ValueRefused as refused:
+            # The path is put together only on the way out, so that good values do not pay for it. It may hold the
+            # broken key itself, and must stay printable.
+            refused.path = (key.encode("utf-8", "replace").decode(), *refused.path)
+            raise
+    return out
+
+
+def _list(value: list[Any] | tuple[Any, ...], room: int) -> Value:
+    if room <= 0:
+        raise ValueRefused("too-deep", "nested too deeply")
+    out: list[Value] = []
+    try:
+        for item in value:
+            out.append(_normalise(item, room - 1))
+    except ValueRefused as refused:
+        refused.path = (len(out), *refused.path)
+        raise
+    return out
+
+
+def _number(value: float) -> int | float:
     if not math.isfinite(value):
-        raise ValueRefused("not-finite", f"{value} is not a JSON number", path)
+        raise ValueRefused("not-finite", f"{value} is not a JSON number")
     if value.is_integer() and -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER:
         return int(value)
     return value
 
 
-def _text(value: str, path: tuple[str | int, ...]) -> str:
-    if value.isascii():
-        return value
+def _text(value: str) -> str:
     try:
         value.encode("utf-8")
     except UnicodeEncodeError:
-        # The path may hold the broken key itself; it must stay printable.
-        safe = tuple(p.encode("utf-8", "replace").decode() if isinstance(p, str) else p for p in path)
-        raise ValueRefused("bad-unicode", "text with a lone surrogate", safe) from None
+        raise ValueRefused("bad-unicode", "text with a lone surrogate") from None
     return value
 
 

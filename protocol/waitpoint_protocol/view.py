@@ -10,6 +10,7 @@ cannot make a thread unreadable.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable
 from typing import assert_never
 
@@ -95,9 +96,12 @@ def _text(
     kind = "text" if isinstance(event, (e.TextDelta, e.TextEnd)) else "reasoning"
     for index in range(len(message["parts"]) - 1, -1, -1):
         part = message["parts"][index]
-        if (part["type"] == "text" or part["type"] == "reasoning") and part["type"] == kind:
-            if part.get("id") == event.id:
-                return part
+        if (
+            (part["type"] == "text" or part["type"] == "reasoning")
+            and part["type"] == kind
+            and part.get("id") == event.id
+        ):
+            return part
     return None
 
 
@@ -229,7 +233,7 @@ def _apply_message(
         case e.MessageAdded():
             state["queued"] = [message for message in state["queued"] if message["id"] != event.message["id"]]
             if open_message(state) is None:
-                state["messages"].append(event.message)
+                state["messages"].append(_apart(event.message))
         case e.MessageQueued():
             state["queued"].append(event.message)
         case e.MessageStart():
@@ -249,6 +253,11 @@ def _apply_message(
                         part["state"] = "done"
         case _:
             assert_never(event)
+
+
+def _apart(message: Message) -> Message:
+    # A finished message is never written to and may be shared; one that is open would be, through the event.
+    return message if message["status"] == "final" else copy.deepcopy(message)
 
 
 def _apply_data(state: ThreadState, event: e.DataEvent) -> None:
