@@ -121,6 +121,18 @@ export class Thread {
   }
 
   /**
+   * The action with this id, whether or not it is pending here: a link in a mail leads to one that was not loaded yet, a
+   * late click to one that has ended. The server judges. One that is not pending has an id and nothing to show.
+   *
+   * @param {string} id
+   */
+  action(id) {
+    const pending = this.getState().pending.find((action) => action.id === id);
+    const origin = { toolName: "", suspendName: "", messageId: "", toolCallId: "" };
+    return pending ?? new Action({ id, name: "", input: null, schema: {}, origin, at: "" }, this.id, this.#ask);
+  }
+
+  /**
    * Show another view. For the client only.
    *
    * @param {View} view
