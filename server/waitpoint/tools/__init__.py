@@ -1,0 +1,67 @@
+"""What tool authors import, and what enters their tools.
+
+Knows definitions, types and one execution at a time. Knows no Redis, no sockets, no thread and no runner.
+"""
+
+from __future__ import annotations
+
+from .context import Identity, Report, ToolContext, ToolInput
+from .contract import Misfit
+from .entry import (
+    ActionRef,
+    Cancel,
+    CancelledVisit,
+    Entry,
+    ExpiredVisit,
+    Fail,
+    FailedVisit,
+    Initial,
+    Resume,
+    SubmittedVisit,
+    UnsupportedEntry,
+    Visit,
+)
+from .execute import MAX_OUTPUT, MAX_SUSPEND_DATA, ToolError, execute
+from .outcome import EntryData, Execution, Failure, InitialEntry, Outcome, Output, ResumeEntry, Suspended, VisitData
+from .stored import check_against
+from .tool import Tool, tool
+from .toolbox import Toolbox
+from .waitpoint import WaitPoint
+
+__all__ = [
+    "MAX_OUTPUT",
+    "MAX_SUSPEND_DATA",
+    "ActionRef",
+    "Cancel",
+    "CancelledVisit",
+    "Entry",
+    "EntryData",
+    "Execution",
+    "ExpiredVisit",
+    "Fail",
+    "FailedVisit",
+    "Failure",
+    "Identity",
+    "Initial",
+    "InitialEntry",
+    "Misfit",
+    "Outcome",
+    "Output",
+    "Report",
+    "Resume",
+    "ResumeEntry",
+    "SubmittedVisit",
+    "Suspended",
+    "Tool",
+    "ToolContext",
+    "ToolError",
+    "ToolInput",
+    "Toolbox",
+    "UnsupportedEntry",
+    "Visit",
+    "VisitData",
+    "WaitPoint",
+    "check_against",
+    "execute",
+    "tool",
+]

@@ -1,0 +1,134 @@
+"""What a tool body is given: the original call, why it runs, and the ways to suspend and to report.
+
+Knows one execution. Does not know the thread, the store or the runner: what it reports goes through a callback.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol
+
+from typing_extensions import TypeVar
+
+from waitpoint_protocol.events import DataEvent, ToolProgress
+from waitpoint_protocol.state import Progress
+from waitpoint_protocol.values import Value, normalise
+
+from .entry import Entry, Resume, Visit
+from .waitpoint import WaitPoint
+
+__all__ = ["Identity", "Report", "Suspension", "ToolContext", "ToolInput"]
+
+D = TypeVar("D", default=Any)
+S = TypeVar("S")
+
+MAX_PROGRESS_MESSAGE = 1_000
+
+Report = ToolProgress | DataEvent
+"""What a tool may say while it runs, as the events it becomes."""
+
+
+class Identity(Protocol):
+    """For whom the tool runs."""
+
+    @property
+    def id(self) -> str: ...
+
+
+class ToolInput:
+    """The tool's parameters as the model gave them: ``ctx.input.report_id`` or ``ctx.input["report_id"]``."""
+
+    __slots__ = ()
+
+    def __getitem__(self, name: str) -> Any:
+        try:
+            return getattr(self, name)
+        except AttributeError:
+            raise KeyError(name) from None
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+
+
+class Suspension(BaseException):
+    """Leaves the tool body for a wait point. Not an ``Exception``: handlers of the author's must not swallow it."""
+
+    def __init__(self, point: WaitPoint[Any, Any], data: object) -> None:
+        self.point = point
+        self.data = data
+        super().__init__(f"suspended at {point!r}")
+
+
+@dataclass(slots=True, eq=False)
+class ToolContext(Generic[D]):
+    """One execution of one tool call. Annotate ``ctx: ToolContext[MyDeps]`` to have ``ctx.deps`` typed."""
+
+    input: ToolInput
+    """The original call, the same at every entry."""
+
+    entry: Entry
+    """Why the body runs: ``Initial()`` or ``Resume(name, data, action)``."""
+
+    suspend_history: Sequence[Visit]
+    """Every finished visit of this call to a wait point, oldest first."""
+
+    thread_id: str
+    message_id: str
+    tool_call_id: str
+    tool_name: str
+
+    attempt: int
+    """Counts entries at this same place, from 1; above 1 an earlier execution was cut off."""
+
+    identity: Identity | None
+    deps: D
+
+    _report: Callable[[Report], None]
+    _suspension: Suspension | None = None
+    _over: bool = False
+
+    def suspend(self, point: WaitPoint[S, Any], data: S) -> NoReturn:
+        """Stop here and wait: ``return ctx.suspend(approval, Ask(...))``.
+
+        The call leaves the body at once. The tool is entered again, from its top, when an answer was accepted.
+        """
+        self._require_running()
+        self._suspension = Suspension(point, data)
+        raise self._suspension
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same for every attempt at this entry, and for no other: give it to services that should act once."""
+        entry = self.entry.action.id if isinstance(self.entry, Resume) else "initial"
+        return "wp_" + _digest(self.thread_id, self.tool_call_id, entry)[:40]
+
+    def progress(self, fraction: float | None = None, message: str | None = None) -> None:
+        """Show how far the tool is: a fraction from 0 to 1, a sentence, or both."""
+        self._require_running()
+        said: Progress = {}
+        if fraction is not None:
+            if math.isnan(fraction):
+                raise ValueError("progress is a fraction from 0 to 1, not NaN")
+            said["fraction"] = float(min(max(fraction, 0.0), 1.0))
+        if message is not None:
+            said["message"] = normalise(message[:MAX_PROGRESS_MESSAGE])
+        self._report(ToolProgress(tool_call_id=self.tool_call_id, progress=said))
+
+    def emit(self, name: str, data: Value, id: str | None = None) -> None:
+        """Show application data in the message; the same ``id`` (default: one per call and name) replaces it."""
+        self._require_running()
+        made = id if id is not None else "d_" + _digest(self.tool_call_id, name)[:24]
+        self._report(DataEvent(id=made, name=name, data=normalise(data)))
+
+    def _require_running(self) -> None:
+        # A task or thread the body left behind must not speak for a call that has ended.
+        if self._over:
+            raise RuntimeError(f"this execution of {self.tool_name} is over; await everything the tool starts")
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,292 @@
+"""Entering a tool: the author's function in, an outcome out, whatever the function does.
+
+Knows how a body may misbehave and turns each way into a readable failure of that call. Decides nothing about the
+thread, stores nothing, and starts no loop; the runner calls it once per entry.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from typing import assert_never
+
+from .context import Report, Suspension, ToolContext, ToolInput
+from .contract import Misfit, encode
+from .entry import (
+    Cancel,
+    CancelledVisit,
+    Entry,
+    ExpiredVisit,
+    Fail,
+    FailedVisit,
+    Initial,
+    Resume,
+    SubmittedVisit,
+    UnsupportedEntry,
+    Visit,
+)
+from .outcome import Execution, Failure, InitialEntry, Outcome, Output, ResumeEntry, Suspended, VisitData
+from .tool import Tool
+
+__all__ = ["MAX_OUTPUT", "MAX_SUSPEND_DATA", "ToolError", "execute"]
+
+logger = logging.getLogger(__name__)
+
+MAX_SUSPEND_DATA = 256 * 1024
+MAX_OUTPUT = 1024 * 1024
+"""Bytes of UTF-8 JSON."""
+
+MAX_ERROR_TEXT = 2_000
+"""Characters; longer texts are clipped, since the model reads them at every later step."""
+
+GRACE = 5.0
+"""Seconds a cancelled body has to end before it is left behind."""
+
+
+class ToolError(Exception):
+    """Raise it in a tool to end the call in ``output-error`` with exactly this text."""
+
+
+class _Unenterable(Exception):
+    """What is stored of this call does not fit the tool as it is now."""
+
+
+async def execute(tool: Tool, execution: Execution) -> Outcome:
+    """Enter ``tool`` once. Raises nothing but ``CancelledError``, and that only when this coroutine is cancelled."""
+    try:
+        context = _context(tool, execution)
+    except _Unenterable as reason:
+        return Failure(_clip(str(reason)))
+    body = asyncio.create_task(_body(tool, context), name=f"tool {tool.name} {execution.tool_call_id}")
+    try:
+        done, _ = await asyncio.wait({body}, timeout=tool.timeout)
+        if done:
+            return _result(tool, body)
+        await _end(body)
+        return Failure(f"{tool.name} did not finish within {tool.timeout:g} seconds.")
+    except asyncio.CancelledError:
+        await _end(body)
+        raise
+    finally:
+        context._over = True
+
+
+async def _end(body: asyncio.Task[Outcome]) -> None:
+    body.cancel()
+    done, _ = await asyncio.wait({body}, timeout=GRACE)
+    if not done:
+        # It can report and suspend no more, and what it returns is dropped; waiting longer would hold up the thread.
+        logger.error("%s ignores its cancellation and was left behind", body.get_name())
+        _LEFT_BEHIND.add(body)
+        body.add_done_callback(_LEFT_BEHIND.discard)
+
+
+_LEFT_BEHIND: set[asyncio.Task[Outcome]] = set()
+"""Keeps them from being collected, and warned about, while they still run."""
+
+
+def _result(tool: Tool, body: asyncio.Task[Outcome]) -> Outcome:
+    if body.cancelled():
+        return Failure(f"{tool.name} was cancelled from inside.")
+    return body.result()
+
+
+async def _body(tool: Tool, context: ToolContext) -> Outcome:
+    """Run the function and name what became of it."""
+    try:
+        returned = await _call(tool, context)
+        if context._suspension is not None:
+            return Failure(
+                f"{tool.name} suspended at {context._suspension.point.name} and then went on; "
+                "return ctx.suspend(...) and let nothing catch it."
+            )
+    except Suspension as suspension:
+        return _suspended(tool, suspension)
+    except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
+        raise
+    except UnsupportedEntry:
+        return Failure(f"{tool.name} does not handle {_name_entry(context.entry)}.")
+    except ToolError as error:
+        return Failure(_clip(str(error)) or "ToolError")
+    except BaseException as error:  # also SystemExit, which would otherwise stop the whole server
+        if isinstance(error, BaseExceptionGroup) and context._suspension is not None and _only_suspension(error):
+            return _suspended(tool, context._suspension)
+        logger.exception("tool %s raised in call %s", tool.name, context.tool_call_id)
+        return Failure(_clip(_spell(error)))
+    return _output(tool, context, returned)
+
+
+async def _call(tool: Tool, context: ToolContext) -> object:
+    arguments = {name: getattr(context.input, name) for name in _parameters(context.input)}
+    leading = (context,) if tool.takes_context else ()
+    if tool.is_async:
+        returned = await tool.function(*leading, **arguments)
+    else:
+        returned = await asyncio.to_thread(tool.function, *leading, **arguments)
+        if inspect.isawaitable(returned):
+            returned = await returned
+    return returned
+
+
+def _parameters(given: ToolInput) -> Sequence[str]:
+    return tuple(given.__dataclass_fields__)
+
+
+def _output(tool: Tool, context: ToolContext, returned: object) -> Outcome:
+    try:
+        value = tool.check_output(returned)
+    except Misfit as misfit:
+        if returned is None:
+            return Failure(
+                f"{tool.name} returned nothing at {_name_entry(context.entry)}; "
+                "every entry returns an output or suspends."
+            )
+        return Failure(_clip(f"{tool.name} returned output that breaks its output schema: {misfit}"))
+    except Exception as error:
+        logger.exception("the output of tool %s cannot be written", tool.name)
+        return Failure(_clip(f"{tool.name} returned output that has no JSON form: {_spell(error)}"))
+    size = len(encode(value))
+    if size > MAX_OUTPUT:
+        return Failure(f"too-large: {tool.name} returned {size} bytes of output; the limit is {MAX_OUTPUT}.")
+    return Output(value)
+
+
+def _suspended(tool: Tool, suspension: Suspension) -> Outcome:
+    point = suspension.point
+    if tool.waits.get(getattr(point, "name", "")) is not point:
+        declared = ", ".join(tool.waits) or "none"
+        return Failure(
+            _clip(f"{tool.name} suspended at the undeclared wait point {_label(point)}; declared: {declared}.")
+        )
+    try:
+        asked = point.check_suspend(suspension.data)
+    except Misfit as misfit:
+        return Failure(
+            _clip(f"{tool.name} suspended at {point.name} with data that breaks its suspend schema: {misfit}")
+        )
+    except Exception as error:
+        logger.exception("the suspend data of tool %s cannot be written", tool.name)
+        return Failure(_clip(f"{tool.name} suspended at {point.name} with data that has no JSON form: {_spell(error)}"))
+    size = len(encode(asked))
+    if size > MAX_SUSPEND_DATA:
+        return Failure(
+            f"too-large: {tool.name} suspended at {point.name} with {size} bytes; the limit is {MAX_SUSPEND_DATA}."
+        )
+    return Suspended(
+        point.name,
+        asked,
+        point.resume_schema,
+        expires_in_ms=point.expires_in_ms,
+        on_message=point.on_message,
+        audience=point.audience,
+        redact=point.redact,
+    )
+
+
+def _context(tool: Tool, execution: Execution) -> ToolContext:
+    try:
+        given = tool.input.parse(execution.input)
+    except Misfit as misfit:
+        raise _Unenterable(f"The input does not fit {tool.name}: {misfit}") from misfit
+    return ToolContext(
+        input=given,
+        entry=_entry(tool, execution),
+        suspend_history=tuple(_visit(tool, visit) for visit in execution.history),
+        thread_id=execution.thread_id,
+        message_id=execution.message_id,
+        tool_call_id=execution.tool_call_id,
+        tool_name=tool.name,
+        attempt=execution.attempt,
+        identity=execution.identity,
+        deps=execution.deps,
+        _report=_from_any_thread(execution.report),
+    )
+
+
+def _entry(tool: Tool, execution: Execution) -> Entry:
+    match execution.entry:
+        case InitialEntry():
+            return Initial()
+        case ResumeEntry(name=name, data=data, action=action):
+            point = tool.waits.get(name)
+            if point is None:
+                raise _Unenterable(f"{tool.name} no longer has the wait point {name}; the answer has nowhere to go.")
+            try:
+                return Resume(name, point.resume.parse(data), action)
+            except Misfit as misfit:
+                raise _Unenterable(
+                    f"The accepted answer no longer fits the wait point {name} of {tool.name}: {misfit}"
+                ) from misfit
+        case entry:
+            assert_never(entry)
+
+
+def _visit(tool: Tool, visit: VisitData) -> Visit:
+    match visit.status:
+        case "submitted":
+            answer = _parsed_if_it_fits(tool, visit)
+            return SubmittedVisit(visit.name, visit.suspended_at, visit.input, visit.resolved_at, answer)
+        case "cancelled":
+            cancel = Cancel(visit.reason)
+            return CancelledVisit(visit.name, visit.suspended_at, visit.input, visit.resolved_at, cancel)
+        case "failed":
+            fail = Fail(visit.message or "")
+            return FailedVisit(visit.name, visit.suspended_at, visit.input, visit.resolved_at, fail)
+        case "expired":
+            return ExpiredVisit(visit.name, visit.suspended_at, visit.input, visit.resolved_at)
+        case status:
+            assert_never(status)
+
+
+def _parsed_if_it_fits(tool: Tool, visit: VisitData) -> object:
+    point = tool.waits.get(visit.name)
+    if point is None:
+        return visit.answer
+    try:
+        return point.resume.parse(visit.answer)
+    except Misfit:  # an old answer is only history; it must not stop the call
+        return visit.answer
+
+
+def _from_any_thread(report: Callable[[Report], None]) -> Callable[[Report], None]:
+    loop, home = asyncio.get_running_loop(), threading.get_ident()
+
+    def hand_over(said: Report) -> None:
+        if threading.get_ident() == home:
+            report(said)
+        else:
+            loop.call_soon_threadsafe(report, said)
+
+    return hand_over
+
+
+def _only_suspension(group: BaseExceptionGroup[BaseException]) -> bool:
+    _, rest = group.split(Suspension)
+    return rest is None
+
+
+def _name_entry(entry: Entry) -> str:
+    return f"the entry {entry.name}" if isinstance(entry, Resume) else "the initial entry"
+
+
+def _label(point: object) -> str:
+    return str(getattr(point, "name", repr(point)))
+
+
+def _spell(error: BaseException) -> str:
+    """An exception in one line: type and message, no traceback."""
+    kind = type(error).__name__
+    try:
+        said = str(error)
+    except Exception:
+        said = ""
+    return f"{kind}: {said}" if said else kind
+
+
+def _clip(text: str) -> str:
+    """Bounded, and well-formed Unicode, whatever an exception says."""
+    sound = text.encode("utf-8", "replace").decode("utf-8")
+    return sound if len(sound) <= MAX_ERROR_TEXT else sound[:MAX_ERROR_TEXT] + "…"
