@@ -353,9 +353,7 @@ class Driver:
             tools=self.chat.toolbox.definitions,
             instructions=self.chat.instructions,
         )
-        return await stream_step(
-            self.chat.model.stream(request), log.emit, step=step, attempt=attempt, taken_ids=taken
-        )
+        return await stream_step(self.chat.model.stream(request), log.emit, step=step, attempt=attempt, taken_ids=taken)
 
     async def _history(self, log: DriverLog) -> list[Message]:
         """Finished messages and the open one, oldest first."""
@@ -419,7 +417,7 @@ class Driver:
             attempt=entered.attempt,
             identity=loaded.identity,
             deps=self.chat.deps,
-            report=lambda reported: self._report(log, call_id, reported),
+            report=log.emit_nowait,
         )
         outcome = await tools.execute(tool, execution)
         match outcome:
@@ -437,27 +435,13 @@ class Driver:
                         outcome.schema,
                         expires_in=outcome.expires_in_ms,
                         on_message=outcome.on_message,
-                        audience=tuple(outcome.audience) if outcome.audience is not None else None,
+                        audience=outcome.audience,
                         redact=outcome.redact,
                         kind=outcome.kind,
                     )
                 )
             case _:
                 assert_never(outcome)
-
-    def _report(self, log: DriverLog, call_id: str, reported: tools.Progress | tools.Data) -> None:
-        match reported:
-            case tools.Progress(fraction, message):
-                progress: Any = {}
-                if fraction is not None:
-                    progress["fraction"] = fraction
-                if message is not None:
-                    progress["message"] = message
-                log.emit_nowait(e.ToolProgress(tool_call_id=call_id, progress=progress))
-            case tools.Data(data_id, name, data):
-                log.emit_nowait(e.DataEvent(id=data_id, name=name, data=data))
-            case _:
-                assert_never(reported)
 
     async def _load(self, call: Call, turn: Turn) -> _Loaded | None:
         """Everything the tool will see: the original input, the answer, and the history of earlier answers."""
@@ -500,6 +484,8 @@ def _action_ref(visit: Visit, call: Call, by_id: dict[str, bytes | None]) -> too
         name=f"{call.tool}.{visit.wait_point}",
         input=_asked(visit.action, by_id),
         suspended_at=from_millis(visit.at),
+        resumed_at=from_millis(visit.resolution.at),
+        by=visit.resolution.by.wire(),
     )
 
 
@@ -511,7 +497,7 @@ def _visit(visit: Visit, by_id: dict[str, bytes | None]) -> tools.VisitData:
         input=_asked(visit.action, by_id),
         status=visit.resolution.how,
         resolved_at=from_millis(visit.resolution.at),
-        resume=None if answer is None else json.loads(answer),
+        answer=None if answer is None else json.loads(answer),
         reason=visit.resolution.reason,
         message=visit.resolution.message,
     )
@@ -534,4 +520,3 @@ def _key(step: Step) -> str:
             return "finish"
         case _:
             assert_never(step)
-

@@ -1,0 +1,248 @@
+"""The chat and the server around it: the only module that knows every room.
+
+``Chat`` is what an application declares. ``Server`` puts store, desk, runner, hub and pages together for one process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+from collections.abc import AsyncIterator, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import Receive, Scope, Send
+
+from waitpoint_protocol.frames import FieldError
+from waitpoint_protocol.values import Value
+
+from .auth import Authenticate, Guard, Identity, May
+from .desk import Desk
+from .errors import ConfigurationError
+from .http import health_routes
+from .hub import Hub
+from .models import Model
+from .runner import Runner
+from .runner.driver import Chatter
+from .settings import Settings
+from .store import EmbeddedValkey, Follower, RedisStore
+from .thread import Action, Rules
+from .tools import Tool, Toolbox
+
+__all__ = ["Chat", "Server"]
+
+logger = logging.getLogger(__name__)
+
+_HERE = Path(__file__).parent
+
+
+class Chat:
+    """A chat: a model, the tools it may call, and who may do what. ``waitpoint serve module:chat`` serves it.
+
+    ``instructions`` go to the model with every request. ``deps`` is handed to tools as ``ctx.deps``.
+    ``authenticate(connection, hello)`` says who a connection is and ``may(identity, verb, thread, action)`` what they may
+    do; without them everybody is anonymous and may do everything, which is accepted on loopback only. ``origins`` lists
+    pages of other hosts that may connect. ``step_cap`` bounds the model steps of one turn. ``history`` is how many
+    finished messages the model is given. ``title`` and ``suggestions`` are for the bundled page.
+
+    Raises :class:`~waitpoint.errors.DefinitionError` when two tools share a name.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        tools: Sequence[Tool] = (),
+        *,
+        instructions: str | None = None,
+        deps: Any = None,
+        authenticate: Authenticate | None = None,
+        may: May | None = None,
+        origins: Iterable[str] = (),
+        step_cap: int | None = None,
+        history: int = 200,
+        title: str = "Waitpoint",
+        suggestions: Sequence[str] = (),
+    ) -> None:
+        self.model = model
+        self.toolbox = Toolbox(tools)
+        self.instructions = instructions
+        self.deps = deps
+        self.authenticate = authenticate
+        self.may = may
+        self.origins = tuple(origins)
+        self.step_cap = step_cap
+        self.history = history
+        self.title = title
+        self.suggestions = tuple(suggestions)
+
+    def asgi(self, settings: Settings | None = None) -> Starlette:
+        """The chat as an ASGI app, for those who run their own server or mount it. Opens its store at start-up.
+
+        Run it with uvicorn's ``--ws websockets-sansio --ws-ping-interval 0``; ``waitpoint serve`` sets all of it.
+        """
+        return Server(self, settings or Settings.from_environment()).asgi()
+
+
+class Server:
+    """One process that serves a chat: ``await start()``, serve ``asgi()``, ``await drain()``, ``await stop()``."""
+
+    def __init__(self, chat: Chat, settings: Settings) -> None:
+        self.chat = chat
+        self.settings = settings
+        self._embedded: EmbeddedValkey | None = None
+        self._started = False
+        self.store: RedisStore
+        self.follower: Follower
+        self.desk: Desk
+        self.runner: Runner
+        self.hub: Hub
+
+    async def start(self) -> None:
+        """Open the store and begin to work. Raises ``StoreError`` with a message for the operator."""
+        if self._started:
+            return
+        settings, chat = self.settings, self.chat
+        url = settings.redis_url
+        if not url:
+            self._embedded = EmbeddedValkey(settings.data_dir)
+            url = await self._embedded.start()
+        try:
+            self.store = RedisStore(url, partitions=settings.partitions)
+            await self.store.open()
+        except BaseException:
+            await self._stop_embedded()
+            raise
+        self.follower = Follower(self.store)
+        await self.follower.start()
+        guard = Guard(chat.authenticate, chat.may, chat.origins)
+
+        async def may_answer(identity: Identity, thread: str, action: Action) -> bool:
+            return await guard.may(identity, "answer", thread, action)
+
+        self.desk = Desk(
+            self.store,
+            check_answer=self._check_answer,
+            may_answer=may_answer,
+            rules=Rules(step_cap=chat.step_cap or settings.step_cap),
+        )
+        self.runner = Runner(
+            self.store,
+            self.desk,
+            Chatter(chat.model, chat.toolbox, chat.instructions, chat.deps, chat.history),
+            follow=self.follower.attach,
+            unfollow=self.follower.detach,
+            lease=settings.lease,
+            look=settings.look / 1000,
+            max_runs=settings.max_runs,
+        )
+        self.desk.on_commit = self.runner.wake
+        self.hub = Hub(
+            self.store,
+            self.follower,
+            self.desk,
+            guard,
+            frame_bytes=settings.frame_bytes,
+            max_subscriptions=settings.subscriptions,
+            max_connections=settings.connections,
+            heartbeat=settings.heartbeat,
+            drain_window=settings.drain_window,
+        )
+        await self.hub.start()
+        self.runner.start()
+        self._started = True
+        # Start-up objects live for ever; a full collection over them would stall thousands of idle sockets.
+        gc.collect()
+        gc.freeze()
+
+    def _check_answer(self, action: Action, data: Value) -> Sequence[FieldError]:
+        return self.chat.toolbox.check_answer(action.name, action.schema, data)
+
+    async def drain(self) -> None:
+        """Hand over everything this process does: runs first, then sockets, within the grace period."""
+        grace = self.settings.grace / 1000
+        window = min(self.settings.drain_window / 1000, grace / 2)
+        logger.info("draining: %d runs, %d connections", self.runner.runs, self.hub.connections)
+        await asyncio.gather(self.runner.drain(grace / 2), self.hub.drain(window))
+
+    async def stop(self) -> None:
+        """Stop; call :meth:`drain` first to lose no time anywhere."""
+        if not self._started:
+            return
+        self._started = False
+        await self.hub.stop()
+        await self.runner.stop()
+        await self.follower.stop()
+        await self.store.close()
+        await self._stop_embedded()
+
+    async def _stop_embedded(self) -> None:
+        if self._embedded is not None:
+            await self._embedded.stop()
+            self._embedded = None
+
+    def asgi(self) -> Starlette:
+        """The ASGI app of this server; its lifespan starts and stops it unless that was done before."""
+
+        @contextlib.asynccontextmanager
+        async def lifespan(_: Starlette) -> AsyncIterator[None]:
+            await self.start()
+            try:
+                yield
+            finally:
+                await self.stop()
+
+        async def websocket(scope: Scope, receive: Receive, send: Send) -> None:
+            await self.hub.endpoint(scope, receive, send)
+
+        async def config(_: Any) -> Response:
+            page = {"title": self.chat.title, "suggestions": list(self.chat.suggestions), "wsPath": "/ws"}
+            return JSONResponse(page)
+
+        return Starlette(
+            routes=[
+                Mount("/ws", app=websocket),
+                *health_routes(self),
+                Route("/config.json", config),
+                Mount("/client", app=_Pages(_client_directory())),
+                Mount("/", app=_Pages(_HERE / "web", html=True)),
+            ],
+            lifespan=lifespan,
+        )
+
+
+class _Pages(StaticFiles):
+    """Static files of the page: never stale after a deploy, and nothing but our own code may run in it."""
+
+    def __init__(self, directory: Path, *, html: bool = False) -> None:
+        super().__init__(directory=directory, html=html)
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        response = await super().get_response(path, scope)
+        response.headers.update(
+            {
+                "Cache-Control": "no-cache",
+                "Content-Security-Policy": (
+                    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+                    "manifest-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+                ),
+                "Referrer-Policy": "no-referrer",
+                "X-Content-Type-Options": "nosniff",
+            }
+        )
+        return response
+
+
+def _client_directory() -> Path:
+    """Where the JS client's modules are: inside the wheel, or beside ``server/`` in a checkout."""
+    for candidate in (_HERE / "client_js", _HERE.parent.parent / "client_js"):
+        if (candidate / "index.js").is_file():
+            return candidate
+    raise ConfigurationError(f"the JS client is missing beside {_HERE}; install waitpoint again")
+
+
