@@ -154,6 +154,8 @@ class _Reader:
         self.expect(2 * length, room)
         pairs = [(self.read(room - 1), self.read(room - 1)) for _ in range(length)]
         texts = [(key, item) for key, item in pairs if type(key) is str]
+        if any(key is _BAD_TEXT for key, _ in pairs):
+            return Unfit("bad-unicode", "object key that is not UTF-8", dict(texts))
         if len(texts) != length:
             return Unfit("bad-key", "object key that is not text; keys are strings", dict(texts))
         out = dict(texts)

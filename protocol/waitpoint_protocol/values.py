@@ -10,6 +10,7 @@ carried as one (so ``1.0`` and ``-0.0`` arrive as ``1`` and ``0`` through every 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
@@ -23,6 +24,8 @@ MAX_SAFE_INTEGER = 2**53 - 1
 
 MAX_DEPTH = 64
 """How deeply lists and objects may nest. A bare scalar has depth 0."""
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 # What is said about a value must stay small, however large the member names of that value are.
 _STEP_CHARS = 64
@@ -115,7 +118,7 @@ def _object(value: dict[Any, Any], room: int) -> Value:
         except ValueRefused as refused:
             # The path is put together only on the way out, so that good values do not pay for it. It may hold the
             # broken key itself, and must stay printable.
-            refused.path = (key.encode("utf-8", "replace").decode(), *refused.path)
+            refused.path = (_SURROGATE.sub("\ufffd", key), *refused.path)
             raise
     return out
 
