@@ -98,7 +98,7 @@ class Contract(Generic[T]):
             spelled = normalise(self._adapter.dump_python(value, mode="json", by_alias=True, warnings="error"))
         except PydanticSerializationError:
             # Not an instance of the type, but perhaps the same thing in plain values.
-            parsed = self.parse(normalise(_dump_models(value)))
+            parsed = self.parse(normalise(_dump_models(value, "none")))
             return normalise(self._adapter.dump_python(parsed, mode="json", by_alias=True))
         self._reread(value, spelled)
         return spelled
@@ -134,16 +134,16 @@ def is_plain(annotation: Any) -> bool:
     return False
 
 
-def _dump_models(value: Any) -> Any:
+def _dump_models(value: Any, warnings: Literal["error", "none"] = "error") -> Any:
     """Models and dataclasses know their JSON form; everything else is left for ``normalise`` to judge."""
     if isinstance(value, BaseModel):
-        return value.model_dump(mode="json", by_alias=True)
+        return value.model_dump(mode="json", by_alias=True, warnings=warnings)
     if is_dataclass(value) and not isinstance(value, type):
-        return TypeAdapter(type(value)).dump_python(value, mode="json", by_alias=True)
+        return TypeAdapter(type(value)).dump_python(value, mode="json", by_alias=True, warnings=warnings)
     if type(value) is dict:
-        return {key: _dump_models(item) for key, item in value.items()}
+        return {key: _dump_models(item, warnings) for key, item in value.items()}
     if type(value) in (list, tuple):
-        return [_dump_models(item) for item in value]
+        return [_dump_models(item, warnings) for item in value]
     return value
 
 
