@@ -314,8 +314,14 @@ def decode_events(body: bytes | str) -> list[Event]:
             detail["type"] != "union_tag_invalid" for detail in error.errors(include_url=False, include_input=False)
         ):
             raise
-    batch = [event for event in json.loads(body) if not isinstance(event, dict) or event.get("type") in TYPES]
-    return EVENTS.validate_json(json.dumps(batch), extra="ignore")
+    return EVENTS.validate_json(
+        json.dumps([event for event in json.loads(body) if not _is_newer(event)]), extra="ignore"
+    )
+
+
+def _is_newer(event: Any) -> bool:
+    kind = event.get("type") if isinstance(event, dict) else None
+    return isinstance(kind, str) and kind not in TYPES
 
 
 def dump_events(events: list[Event]) -> list[dict[str, Any]]:
