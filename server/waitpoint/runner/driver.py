@@ -345,11 +345,12 @@ class Driver:
 
     async def _stream(self, log: DriverLog, step: int, attempt: str) -> StepOutput:
         messages = await self._history(log)
-        taken = {part["toolCallId"] for part in messages[-1]["parts"] if part["type"] == "tool"}
+        opened = messages[-1]
+        taken = {part["toolCallId"] for part in opened["parts"] if part["type"] == "tool"}
         request = models.ModelRequest(
             thread_id=self.thread,
             step=step,
-            messages=messages,
+            messages=messages if opened["parts"] else messages[:-1],
             tools=self.chat.toolbox.definitions,
             instructions=self.chat.instructions,
         )
