@@ -102,44 +102,21 @@ def _to_frame(item: Any) -> ClientFrame | BadFrame:
     )
 
 
-# Stable names for what pydantic finds; whatever is not here keeps the library's name.
-_CODES = {
-    "missing": "missing",
-    "extra_forbidden": "unknown-field",
-    "union_tag_invalid": "unknown-type",
-    "union_tag_not_found": "missing",
-    "string_type": "wrong-type",
-    "int_type": "wrong-type",
-    "bool_type": "wrong-type",
-    "list_type": "wrong-type",
-    "model_type": "wrong-type",
-    "model_attributes_type": "wrong-type",
-    "dict_type": "wrong-type",
-    "string_pattern_mismatch": "pattern",
-    "string_too_short": "too-short",
-    "string_too_long": "too-long",
-    "too_short": "too-short",
-    "too_long": "too-long",
-    "greater_than_equal": "range",
-    "less_than_equal": "range",
-}
-
-
 def _schema_error(kind: str, loc: tuple[str | int, ...], said: str, context: dict[str, Any]) -> FieldError:
     path = _frame_path(loc)
     match kind:
         case "union_tag_invalid":
-            return _field_error((*path, "type"), f"unknown type {_quoted(context.get('tag', ''))}", _CODES[kind])
+            return _field_error((*path, "type"), f"unknown type {_quoted(context.get('tag', ''))}", kind)
         case "union_tag_not_found":
-            return _field_error((*path, "type"), "a type is missing", _CODES[kind])
+            return _field_error((*path, "type"), "a type is missing", "missing")
         case "missing":
-            return _field_error(path, "this field is missing", _CODES[kind])
+            return _field_error(path, "this field is missing", kind)
         case "extra_forbidden":
-            return _field_error(path, "no such field", _CODES[kind])
+            return _field_error(path, "no such field", kind)
         case "unfit-value":
             return _field_error((*path, *context["path"]), said, context["code"])
         case _:
-            return _field_error(path, said, _CODES.get(kind, kind.replace("_", "-")))
+            return _field_error(path, said, kind)
 
 
 def _field_error(path: tuple[str | int, ...], message: str, code: str) -> FieldError:

@@ -79,8 +79,8 @@ def test_the_json_schema_accepts_exactly_the_frames_that_the_codec_accepts(vecto
         if "frame" in want and len(want["frame"]) > 1:
             validator.validate(want["frame"])
     refused = [want["refused"] for want in vector["frames"] if "refused" in want]
-    structural = {"missing", "unknown-type", "unknown-field", "wrong-type", "pattern", "too-short", "too-long", "range"}
-    if len(vector["frames"]) == 1 and refused and refused[0].get("error") in structural:
+    values = {"not-finite", "integer-range", "bad-unicode", "bad-key", "duplicate-key", "too-deep", "not-json"}
+    if len(vector["frames"]) == 1 and refused and refused[0].get("error", "not-json") not in values:
         value = JSON.parse(spelled(vector["json"]))
         if vector["name"] == "an id with a line end":
             return  # Python's "$" also matches before a final line end; that of JSON Schema (ECMA-262) does not
