@@ -7,36 +7,56 @@ it would cut short what drains. ``/readyz``: healthy, and not draining.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-__all__ = ["health_routes"]
+__all__ = ["Process", "health_routes"]
 
 PROBE_TIMEOUT = 2.0
 """Seconds in which the store must answer; probes of load balancers rarely wait longer."""
 
+PROBE_THREAD = "healthz"
 
-def health_routes(
-    *, store_answers: Callable[[], Awaitable[object]], hears: Callable[[], bool], draining: Callable[[], bool]
-) -> list[Route]:
-    """Routes for ``/healthz`` and ``/readyz``.
 
-    ``store_answers`` reads something from the store and raises if it cannot; ``hears`` tells whether live events
-    arrive; ``draining`` whether the process is about to stop.
-    """
+class _Store(Protocol):
+    async def head(self, thread: str) -> Any: ...
+
+
+class _Follower(Protocol):
+    @property
+    def healthy(self) -> bool: ...
+
+
+class _Hub(Protocol):
+    draining: bool
+
+
+class Process(Protocol):
+    """What is asked: does the store answer, do live events arrive, is it about to stop."""
+
+    @property
+    def store(self) -> _Store: ...
+    @property
+    def follower(self) -> _Follower: ...
+    @property
+    def hub(self) -> _Hub: ...
+
+
+def health_routes(process: Process) -> list[Route]:
+    """Routes for ``/healthz`` and ``/readyz``."""
 
     async def probe() -> tuple[bool, dict[str, object]]:
         try:
             async with asyncio.timeout(PROBE_TIMEOUT):
-                await store_answers()
+                await process.store.head(PROBE_THREAD)
             store = True
         except Exception:
             store = False
-        follower = hears()
-        return store and follower, {"store": store, "follower": follower, "draining": draining()}
+        follower = process.follower.healthy
+        return store and follower, {"store": store, "follower": follower, "draining": process.hub.draining}
 
     async def healthz(request: Request) -> JSONResponse:
         good, body = await probe()
@@ -44,7 +64,7 @@ def health_routes(
 
     async def readyz(request: Request) -> JSONResponse:
         good, body = await probe()
-        return _answer(good and not draining(), body)
+        return _answer(good and not process.hub.draining, body)
 
     return [Route("/healthz", healthz), Route("/readyz", readyz)]
 

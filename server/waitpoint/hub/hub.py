@@ -10,6 +10,7 @@ import logging
 import random
 import secrets
 from collections.abc import Coroutine
+from dataclasses import replace
 from typing import Any
 
 from waitpoint_protocol.codes import Close
@@ -33,9 +34,16 @@ logger = logging.getLogger(__name__)
 
 TIDY_EVERY = 5.0
 
+AFTER_WINDOW = 5.0
+"""Seconds for the answers in flight and the closing handshakes, after the window of a drain."""
+
 
 class Hub:
-    """Accepts WebSocket connections and connects them to threads. ``endpoint`` is the ASGI application for ``/ws``."""
+    """Accepts WebSocket connections and connects them to threads. ``endpoint`` is the ASGI application for ``/ws``.
+
+    ``heartbeat`` and ``drain_window`` are in milliseconds, as in the settings; they and the two limits before them win
+    over ``limits``, whose times are in seconds.
+    """
 
     def __init__(
         self,
@@ -44,20 +52,24 @@ class Hub:
         desk: CommandDesk,
         guard: Guard | None = None,
         *,
+        frame_bytes: int | None = None,
+        max_subscriptions: int | None = None,
+        max_connections: int = 10_000,
+        heartbeat: int | None = None,
+        drain_window: int | None = None,
         limits: Limits | None = None,
         sizes: Sizes | None = None,
-        connections: int = 10_000,
         tick: float = 0.5,
     ) -> None:
         self.guard = guard or Guard()
-        self.limits = limits or Limits()
+        self.limits = _limits(limits or Limits(), frame_bytes, max_subscriptions, heartbeat, drain_window)
         self.gate = Gate(self.guard, desk, store)
         self.fanout = Fanout(follower, store, sizes=sizes)
         self.clock = Clock()
         self.draining = False
         self._store = store
         self._follower = follower
-        self._max_connections = connections
+        self._max_connections = max_connections
         self._sockets: dict[Socket, None] = {}
         self._work: set[asyncio.Task[None]] = set()
         self._heartbeat = Heartbeat(self.clock, self._tick, interval=tick)
@@ -69,12 +81,15 @@ class Hub:
         """Begin to keep time. Connections may come before; their limits in time count from here."""
         self._heartbeat.start()
 
-    async def drain(self, *, window: float | None = None, deadline: float = 10.0) -> None:
-        """Refuse new connections and empty the rest within ``deadline`` seconds."""
+    async def drain(self, window: float | None = None, *, deadline: float | None = None) -> None:
+        """Refuse new connections and empty the rest: clients get ``window`` seconds to leave by themselves.
+
+        Whoever is left at the ``deadline`` (seconds from now; by default 5 s after the window) is cut off.
+        """
         self.draining = True
-        await drain(
-            self._sockets.keys(), window=self.limits.drain_window if window is None else window, deadline=deadline
-        )
+        window = self.limits.drain_window if window is None else window
+        deadline = window + AFTER_WINDOW if deadline is None else deadline
+        await drain(self._sockets.keys(), window=window, deadline=deadline)
 
     async def stop(self) -> None:
         """Cut off whoever is left and finish what is being carried out."""
@@ -155,6 +170,18 @@ class Hub:
         if now - self._tidied > TIDY_EVERY:
             self._tidied = now
             self.fanout.tidy(asyncio.get_running_loop().time())
+
+
+def _limits(
+    base: Limits, frame_bytes: int | None, subscriptions: int | None, heartbeat: int | None, drain_window: int | None
+) -> Limits:
+    return replace(
+        base,
+        frame_bytes=base.frame_bytes if frame_bytes is None else frame_bytes,
+        subscriptions=base.subscriptions if subscriptions is None else subscriptions,
+        heartbeat=base.heartbeat if heartbeat is None else heartbeat / 1000,
+        drain_window=base.drain_window if drain_window is None else drain_window / 1000,
+    )
 
 
 async def _close(receive: Receive, send: SendMessage, code: Close, reason: str) -> None:
