@@ -62,7 +62,10 @@ class Contract(Generic[T]):
         """Read a JSON value as the type. Raises :class:`Misfit`."""
         try:
             text = encode(normalise(value))
-            parsed = self._adapter.validate_json(text, strict=True, extra=None if self._open else "forbid")
+            # By alias only: what is taken is what the schema tells clients, whatever else a model allows itself.
+            parsed = self._adapter.validate_json(
+                text, strict=True, extra=None if self._open else "forbid", by_alias=True, by_name=False
+            )
         except ValidationError as error:
             raise Misfit(from_pydantic(error, value)) from error
         except ValueRefused as refused:

@@ -42,8 +42,8 @@ MAX_OUTPUT = 1024 * 1024
 MAX_ERROR_TEXT = 2_000
 """Characters; longer texts are clipped, since the model reads them at every later step."""
 
-GRACE = 5.0
-"""Seconds a cancelled body has to end before it is left behind."""
+GRACE = 1.0
+"""Seconds a cancelled body has to end before it is left behind; shorter than a driver's own patience."""
 
 
 class ToolError(Exception):
