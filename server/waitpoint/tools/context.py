@@ -63,7 +63,7 @@ class Suspension(BaseException):
         super().__init__(f"suspended at {point!r}")
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ToolContext(Generic[D]):
     """One execution of one tool call. Annotate ``ctx: ToolContext[MyDeps]`` to have ``ctx.deps`` typed."""
 
