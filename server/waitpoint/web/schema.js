@@ -7,7 +7,10 @@
  * @module
  */
 
+import { isObject, resolve } from "./refs.js";
 import { humanise } from "./words.js";
+
+/** @import { Where } from "./refs.js" */
 
 /** @typedef {{ label: string, value: any, hint?: string }} Option */
 
@@ -32,7 +35,6 @@ import { humanise } from "./words.js";
  * @property {string} [limits]  A line about ranges and lengths, for people.
  */
 
-/** @typedef {{ root: any, refs: readonly string[], depth: number }} Where */
 /** @typedef {{ name: string, required: boolean, inVariant?: boolean }} Place */
 
 const MAX_DEPTH = 8;
@@ -237,50 +239,6 @@ function limitsOf(schema) {
   return words.join(" ");
 }
 
-// --- schemas
-
-/**
- * Follow references and fold `allOf` in. `null` when it cannot be followed, or leads back into itself.
- *
- * @param {any} raw
- * @param {Where} where
- * @returns {{ schema: any, inside: Where } | null}
- */
-function resolve(raw, where) {
-  if (!isObject(raw)) return null;
-  let schema = raw;
-  let refs = where.refs;
-  while (typeof schema.$ref === "string") {
-    const ref = schema.$ref;
-    const target = refs.includes(ref) ? undefined : at(where.root, ref);
-    if (!isObject(target)) return null;
-    const { $ref: _, ...beside } = schema;
-    schema = { ...target, ...beside };
-    refs = [...refs, ref];
-  }
-  const inside = { ...where, refs };
-  if (!Array.isArray(schema.allOf)) return { schema, inside };
-  const { allOf, ...own } = schema;
-  const merged = { .../** @type {any} */ ({}) };
-  let nested = inside;
-  for (const part of [...allOf, own]) {
-    const found = part === own ? { schema: own, inside: nested } : resolve(part, nested);
-    if (found === null) return null;
-    nested = { ...nested, refs: [...new Set([...nested.refs, ...found.inside.refs])] };
-    const properties = { ...merged.properties, ...found.schema.properties };
-    const required = [...(merged.required ?? []), ...(found.schema.required ?? [])];
-    Object.assign(merged, found.schema, Object.keys(properties).length ? { properties } : {}, required.length ? { required } : {});
-  }
-  return { schema: merged, inside: nested };
-}
-
-/** @param {any} root @param {string} ref */
-function at(root, ref) {
-  if (ref !== "#" && !ref.startsWith("#/")) return undefined;
-  const steps = ref.split("/").slice(1).map((step) => decodeURIComponent(step).replaceAll("~1", "/").replaceAll("~0", "~"));
-  return steps.reduce((value, step) => (isObject(value) && Object.hasOwn(value, step) ? value[step] : undefined), root);
-}
-
 /** @param {any} schema @returns {any[] | null} */
 function alternatives(schema) {
   const several = schema.anyOf ?? schema.oneOf;
@@ -319,9 +277,4 @@ function optionLabel(value) {
   if (value === null) return "None";
   if (typeof value === "boolean") return value ? "Yes" : "No";
   return typeof value === "string" ? (value === "" ? "(empty)" : value) : JSON.stringify(value);
-}
-
-/** @param {any} value @returns {value is Record<string, any>} */
-function isObject(value) {
-  return value !== null && typeof value === "object" && !Array.isArray(value);
 }

@@ -74,10 +74,16 @@ export function toolView(page) {
       setText(error, part.errorText ?? "");
       show(error, part.state === "output-error" && Boolean(part.errorText));
       output.value(part.output, part.state === "output-available");
-      if (part.state === "output-available") output.openOnce();
+      if (part.state === "output-available" && !repeatsAnswer(part)) output.openOnce();
     },
     dispose: () => list.clear(),
   };
+}
+
+/** Whether the output only says again what somebody answered, just above it. @param {any} part */
+function repeatsAnswer(part) {
+  const answer = part.actions.at(-1)?.resolution?.data;
+  return answer !== undefined && JSON.stringify(answer) === JSON.stringify(part.output);
 }
 
 /** @param {HTMLElement} said @param {any} bar @param {any} part */
