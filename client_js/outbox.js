@@ -45,6 +45,8 @@ export class Outbox {
     /** @type {Map<string, Entry>} */
     this.entries = new Map();
     this.bytes = 0;
+    /** Nothing is sent before; set when the server says that this connection sends too fast. */
+    this.pausedUntil = 0;
   }
 
   get size() {
@@ -121,6 +123,15 @@ export class Outbox {
   }
 
   /**
+   * Send nothing for a while: trying each kept command in turn would turn a limit into a flood.
+   *
+   * @param {number} until
+   */
+  pause(until) {
+    this.pausedUntil = Math.max(this.pausedUntil, until);
+  }
+
+  /**
    * The server cannot take a command now. Puts it off; false if that happened too often.
    *
    * @param {string} id
@@ -165,6 +176,6 @@ export class Outbox {
    * @param {number} connection
    */
   #dueAt(entry, connection) {
-    return entry.sentOn === connection ? entry.answerBy : entry.retryAt;
+    return Math.max(this.pausedUntil, entry.sentOn === connection ? entry.answerBy : entry.retryAt);
   }
 }

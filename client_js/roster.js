@@ -103,7 +103,7 @@ export class Follow {
   }
 
   /**
-   * The server refused to let this thread be followed.
+   * The server refused to let this thread be followed, or did not even take that it is to be left.
    *
    * @param {WaitpointError} error
    * @param {boolean} forNow
@@ -112,6 +112,13 @@ export class Follow {
    * @param {number} retryMs
    */
   rejected(error, forNow, now, random, retryMs) {
+    if (!this.wanted) {
+      this.joined = forNow ? "asked" : "no";
+      this.joinBy = Infinity;
+      this.leaveAt = now + retryMs + delay(this.tries++, random);
+      return;
+    }
+    if (!this.following) return;
     this.subscription.refused(error);
     this.joined = forNow ? "no" : "refused";
     if (forNow) this.askAt = now + retryMs + delay(this.tries++, random);

@@ -2,7 +2,7 @@
  * The connection as a pure machine: what happened goes in, what to do comes out. It decides when to fetch a token, open,
  * greet, resume, send, send again, leave and give up. Sockets, timers, the clock and chance are all on the other side:
  * time and randomness are arguments, and every input about a socket carries the number of the attempt it belongs to, so
- * that what an old socket still has to say is ignored.
+ * that what an old socket still has to say is ignored: by its number once the next attempt began, and by the phase before.
  *
  * | phase    | waits for                       | ends by itself after            |
  * |----------|---------------------------------|---------------------------------|
@@ -58,18 +58,21 @@ const WAKING = 3_000;
 /**
  * @typedef {{ type: "get-token", attempt: number }
  *   | { type: "open", attempt: number }
- *   | { type: "send", attempt: number, text: string }
- *   | { type: "close", attempt: number, code: number, reason: string }
+ *   | { type: "send", text: string }
+ *   | { type: "close", code: number, reason: string }
  *   | { type: "settle", id: string, ack: Ack, error: null }
  *   | { type: "settle", id: string, ack: null, error: WaitpointError }
  *   | { type: "publish", thread: string, view: View }
  *   | { type: "standing", standing: Standing }
  *   | { type: "wake", at: number }} Effect
- *   `wake`: send a `tick` at this time; replaces the one before (`Infinity`: none).
+ *   `send` and `close` are about the socket opened last. `wake`: send a `tick` at this time; replaces the one before (`Infinity`: none).
  */
 
 /** Refusals that ask for patience: the same command may be sent again. */
 const FOR_NOW = new Set(["unavailable", "busy", "rate-limited"]);
+
+/** How long to send no commands after sending too fast, in ms; what refills meanwhile is used at once. */
+const PAUSE = 1_000;
 
 /** @type {{ reason: string | null, code: number | null }} */
 const NO_TROUBLE = { reason: null, code: null };
@@ -249,7 +252,7 @@ export class Session {
 
   /** @param {string} text */
   #send(text) {
-    this.effects.push({ type: "send", attempt: this.attempt, text });
+    this.effects.push({ type: "send", text });
   }
 
   // --- frames
@@ -264,8 +267,7 @@ export class Session {
       return this.#giveUp(`unreadable message: ${error instanceof Error ? error.message : error}`);
     }
     this.#heard();
-    const { attempt } = this;
-    for (const frame of frames) if (this.attempt === attempt) this.#frame(frame);
+    for (const frame of frames) this.#frame(frame);
   }
 
   /** Anything at all that arrives is a sign of life. */
@@ -321,6 +323,7 @@ export class Session {
   /** @param {Reject} reject */
   #reject(reject) {
     const { id, thread, code } = reject;
+    if (code === "rate-limited") this.outbox.pause(this.now + (reject.retryMs ?? 0) + PAUSE);
     if (id !== undefined) {
       if (FOR_NOW.has(code) && this.outbox.putOff(id, this.now, this.random, reject.retryMs ?? 0)) return;
       return this.#refuse(id, WaitpointError.of(reject));
@@ -331,7 +334,7 @@ export class Session {
       return;
     }
     const follow = thread === undefined ? null : this.roster.get(thread);
-    if (follow === null || !follow.following) return;
+    if (follow === null) return;
     this.touched.add(follow);
     follow.rejected(WaitpointError.of(reject), FOR_NOW.has(code), this.now, this.random, reject.retryMs ?? 0);
   }
@@ -386,7 +389,7 @@ export class Session {
   #tick() {
     const late = this.now - this.wakeAt > ASLEEP;
     if (this.phase === "ready" && this.now >= this.leaveAt) {
-      this.effects.push({ type: "close", attempt: this.attempt, code: 1000, reason: "goodbye" });
+      this.effects.push({ type: "close", code: 1000, reason: "goodbye" });
       this.#enter("leaving");
       return;
     }
@@ -444,7 +447,7 @@ export class Session {
   /** This socket is of no use. Its close event may never come, so nothing waits for it. @param {string} reason */
   #giveUp(reason) {
     if (this.phase !== "opening" && this.phase !== "greeting" && this.phase !== "ready" && this.phase !== "leaving") return;
-    this.effects.push({ type: "close", attempt: this.attempt, code: 1000, reason: "gave up" });
+    this.effects.push({ type: "close", code: 1000, reason: "gave up" });
     this.#forgive();
     this.#lost(null, reason, delay(this.failures, this.random));
   }
@@ -469,9 +472,7 @@ export class Session {
    * @param {number} pause
    */
   #lost(code, reason, pause) {
-    this.attempt += 1; // whatever the old socket still says is stale from here on
     this.failures += 1;
-    this.leaveAt = Infinity;
     for (const follow of this.roster.disconnected()) this.touched.add(follow);
     this.#enter("waiting");
     this.deadline = this.now + pause;
@@ -485,8 +486,7 @@ export class Session {
    * @param {string} reason
    */
   #end(code, reason) {
-    this.effects.push({ type: "close", attempt: this.attempt, code: 1000, reason: "" });
-    this.attempt += 1;
+    this.effects.push({ type: "close", code: 1000, reason: "" });
     this.#enter("closed");
     this.trouble = { reason, code };
     for (const follow of this.roster.disconnected()) this.touched.add(follow);

@@ -52,7 +52,7 @@ export class SocketShell {
     this.world = complete(surroundings ?? {});
     this.onEffect = onEffect;
     this.session = new Session();
-    /** @type {{ attempt: number, socket: SocketLike } | null} */
+    /** @type {SocketLike | null} The socket of the running attempt, or the last one. */
     this.current = null;
     /** @type {Input[]} */
     this.inputs = [];
@@ -92,14 +92,9 @@ export class SocketShell {
       case "open":
         return this.#open(effect.attempt);
       case "send":
-        if (this.current?.attempt === effect.attempt) quietly(() => this.current?.socket.send(effect.text));
-        return;
+        return quietly(() => this.current?.send(effect.text));
       case "close":
-        if (this.current?.attempt === effect.attempt) {
-          const { socket } = this.current;
-          quietly(() => socket.close(effect.code, effect.reason));
-        }
-        return;
+        return quietly(() => this.current?.close(effect.code, effect.reason));
       case "wake":
         return this.#wake(effect.at);
       default:
@@ -138,7 +133,7 @@ export class SocketShell {
       this.input({ type: "closed", attempt, code: 1006, reason: describe(error) });
       return;
     }
-    this.current = { attempt, socket };
+    this.current = socket;
     socket.onopen = () => this.input({ type: "opened", attempt });
     socket.onmessage = (event) => this.input({ type: "message", attempt, data: event.data });
     socket.onclose = (event) => this.input({ type: "closed", attempt, code: event?.code ?? 1006, reason: event?.reason ?? "" });
@@ -149,8 +144,7 @@ export class SocketShell {
   /** Let go of a socket that was given up: a dead one would otherwise hold on to this client until its TCP times out. */
   #forget() {
     if (this.current === null) return;
-    const { socket } = this.current;
-    socket.onopen = socket.onmessage = socket.onclose = null;
+    this.current.onopen = this.current.onmessage = this.current.onclose = null;
     this.current = null;
   }
 

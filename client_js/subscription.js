@@ -59,7 +59,6 @@ export class Subscription {
 
   /** What to ask the server for. A view without a log has nothing to resume from. @returns {Subscribing} */
   request() {
-    this.pieces = null;
     if (this.failures >= DOUBT_CURSOR) this.cursor = null;
     if (this.cursor === null || this.cursor.log === "") return { thread: this.thread };
     return { thread: this.thread, from: this.cursor };
@@ -154,7 +153,6 @@ export class Subscription {
     const whole = { ...pieces[pieces.length - 1], before: pieces[0].before, messages };
     if (this.log !== "" && this.log !== cursor.log) this.#replaced();
     this.pieces = null;
-    this.tags.clear();
     this.#stand(cursor, { state: this.#withOlder(whole), loaded: true, error: null, live: false });
     return "ok";
   }

@@ -110,6 +110,27 @@ for (const code of ["unavailable", "busy", "rate-limited"]) {
   });
 }
 
+test("a full outbox against a rate limit is neither a flood nor a failure", () => {
+  const machine = connected();
+  for (let index = 0; index < 600; index++) machine.submit(`k${index}`);
+  let tokens = 100; // the server's bucket: 100 at once, 50 per second
+  let refused = 0;
+  for (let second = 0; machine.session.outbox.size > 0; second++) {
+    assert.ok(second < 60, `${machine.session.outbox.size} commands left after a minute`);
+    for (let frames = machine.take("submit"); frames.length > 0; frames = machine.take("submit")) {
+      for (const { id } of frames) {
+        if (tokens-- > 0) machine.receive({ type: "ack", id });
+        else machine.receive(reject(id, "rate-limited", { retryMs: 20 })), (refused += 1);
+      }
+    }
+    machine.receive({ type: "ping" });
+    machine.pass(1_000);
+    tokens = Math.min(100, Math.max(0, tokens) + 50);
+  }
+  assert.ok([...machine.settled.values()].every(({ type }) => type === "ack"));
+  assert.ok(refused < 500, `${refused} frames over the limit`);
+});
+
 test("messages of one thread stay in order when one is put off; answers and other threads go on", () => {
   const machine = connected();
   machine.say("m1");
@@ -149,7 +170,12 @@ test("a full outbox refuses by name and keeps what it has", () => {
   assert.equal(machine.settled.size, 1);
   const bytes = new Machine();
   for (let index = 0; index < 20; index++) bytes.submit(`k${index}`, "x".repeat(1_000_000));
-  assert.ok(bytes.settled.size >= 3 && bytes.settled.size <= 5);
+  const refused = bytes.settled.size;
+  assert.ok(refused >= 3 && refused <= 5);
+  bytes.connect({ limits: { ...LIMITS, frameBytes: 4_000_000 } });
+  for (let index = 0; index < 15; index++) bytes.receive({ type: "ack", id: `k${index}` });
+  for (let index = 20; index < 35; index++) bytes.submit(`k${index}`, "x".repeat(1_000_000));
+  assert.equal(bytes.settled.size, refused + 15, "room is given back with each answer");
 });
 
 test("case 97: an answer over the limit is refused here by name, and the rest of the outbox goes on", () => {
@@ -189,6 +215,14 @@ test("close 1009 drops the largest unanswered command, never re-sends it, and re
   assert.equal(machine.settled.get("big").code, "too-large");
   machine.connect();
   assert.deepEqual(ids(machine.take("submit")), ["small"]);
+});
+
+test("close 1009 is never about a command that was not sent", () => {
+  const machine = connected();
+  machine.say("m1");
+  machine.command({ type: "message", id: "m2", thread: "t", parts: [{ type: "text", text: "x".repeat(1_000) }] });
+  machine.closed(1009);
+  assert.deepEqual([...machine.settled.keys()], ["m1"]);
 });
 
 test("too-large without an id is about the largest unanswered command", () => {

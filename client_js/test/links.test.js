@@ -73,6 +73,7 @@ test("case 99: what an old socket still says is ignored", () => {
     { type: "message", attempt: old, data: JSON.stringify(goodbye(0)) },
     { type: "message", attempt: old, data: "{" },
     { type: "opened", attempt: old },
+    { type: "token", attempt: old, token: "x" },
     { type: "closed", attempt: old, code: 4501, reason: "" },
   ];
   for (const input of stale) assert.deepEqual(machine.step(input).filter(({ type }) => type !== "wake"), []);

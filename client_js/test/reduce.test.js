@@ -89,6 +89,15 @@ test("what an event does not touch keeps its identity", () => {
   assert.equal(after.messages[1].parts[1].text, "ab");
 });
 
+test("a batch of deltas copies the list of messages once", () => {
+  const state = fold(started(), [{ type: "text-start", id: "x", step: 1 }]);
+  let copies = 0;
+  const messages = Object.assign([...state.messages], { slice() { copies += 1; return [...this]; } });
+  const deltas = Array.from({ length: 32 }, () => ({ type: "text-delta", id: "x", delta: "a" }));
+  assert.equal(openMessage(fold({ ...state, messages }, deltas)).parts[0].text, "a".repeat(32));
+  assert.equal(copies, 1);
+});
+
 test("a claim does not write into the event that announced the action", () => {
   const event = frozen({ type: "action-pending", action: action("a1") });
   const base = fold(started(), [{ type: "tool-input-available", toolCallId: "c1", toolName: "ask", step: 1, input: {} }]);

@@ -67,6 +67,16 @@ test("a token function that fails or never answers is tried again", () => {
   assert.equal(machine.opens, 0);
 });
 
+test("a token that comes twice opens one socket", () => {
+  const machine = new Machine();
+  machine.subscribe("t");
+  machine.token();
+  machine.token();
+  machine.opened();
+  machine.token();
+  assert.equal(machine.opens, 1);
+});
+
 test("more threads than fit into hello are asked for once welcomed", () => {
   const machine = new Machine();
   for (let index = 0; index < 70; index++) machine.subscribe(`t${index}`);
@@ -111,6 +121,18 @@ test("leaving for good unsubscribes, and coming back asks only for what was miss
   assert.deepEqual(machine.take(), [{ type: "subscribe", thread: "t", from: cursor("L", 2, "x") }]);
 });
 
+test("an unsubscribe that the server did not take is sent again", () => {
+  const machine = following();
+  machine.unsubscribe("t");
+  machine.pass(600);
+  assert.equal(machine.take("unsubscribe").length, 1);
+  machine.receive({ type: "reject", thread: "t", code: "rate-limited", message: "too fast", retryMs: 100 });
+  machine.pass(2_000);
+  assert.deepEqual(machine.take(), [{ type: "unsubscribe", thread: "t" }]);
+  machine.pass(20_000);
+  assert.deepEqual(machine.take(), []);
+});
+
 test("a refused thread says why, and is asked for again by the next connection", () => {
   const machine = new Machine();
   machine.subscribe("t");
@@ -124,6 +146,17 @@ test("a refused thread says why, and is asked for again by the next connection",
   assert.deepEqual(machine.take("hello").at(-1).subscribe, [{ thread: "t" }]);
   machine.receive(snapshot("t", cursor("L", 1, "a")), live("t", cursor("L", 1, "a")));
   assert.equal(machine.views.get("t").error, null);
+});
+
+test("a refused thread is asked for again when somebody new listens", () => {
+  const machine = new Machine();
+  machine.subscribe("t");
+  machine.connect();
+  machine.receive({ type: "reject", thread: "t", code: "not-found", message: "no such thread" });
+  machine.unsubscribe("t");
+  machine.take();
+  machine.subscribe("t");
+  assert.deepEqual(machine.take(), [{ type: "subscribe", thread: "t" }]);
 });
 
 test("a thread refused for now is asked for again on the same socket", () => {
@@ -155,6 +188,11 @@ test("a join that leads nowhere is asked for again, then without a cursor, then 
   assert.equal(machine.session.phase !== "ready", true);
   assert.deepEqual(asked[0].from, cursor("L", 2, "x"));
   assert.ok(asked.length >= 2 && asked.slice(1).every(({ from }) => from === undefined));
+  machine.connect(); // the next socket gets the same patience
+  machine.take();
+  machine.pass(15_000);
+  assert.equal(machine.take("subscribe").length, 1);
+  assert.equal(machine.session.phase, "ready");
 });
 
 // --- live, gaps, forks
@@ -174,12 +212,14 @@ const misfits = {
   "another batch at the next place (a fork)": batch("t", "L", 3, "w", "z"),
   "another batch at an old place (a fork)": batch("t", "L", 2, "q", "r"),
   "another log": batch("t", "M", 3, "x", "y"),
+  "the known tag in another log": batch("t", "M", 2, "w", "x"),
   "a place between": batch("t", "L", 2, "x", "y"),
 };
 for (const [name, frame] of Object.entries(misfits)) {
   test(`${name} is not shown, and is answered by asking from the cursor, once`, () => {
     const machine = following();
     machine.receive(frame);
+    assert.equal(machine.sent.length, 1);
     machine.receive(batch("t", "L", 9, "p", "s"), batch("t", "L", 10, "s", "u"));
     assert.deepEqual(machine.take(), [{ type: "subscribe", thread: "t", from: cursor("L", 2, "x") }]);
     assert.deepEqual(machine.texts("t"), ["m1", "m2"]);
@@ -190,13 +230,35 @@ for (const [name, frame] of Object.entries(misfits)) {
   });
 }
 
-test("live at another place than mine is a hole, so it is asked for again", () => {
+for (const at of [cursor("L", 3, "y"), cursor("L", 2, "y"), cursor("L", 1, "x"), cursor("M", 2, "x")]) {
+  test(`live at ${JSON.stringify(at)}, where I am not, is a hole, so it is asked for again`, () => {
+    const machine = following();
+    machine.closed();
+    machine.connect();
+    machine.take();
+    machine.receive(live("t", at));
+    assert.deepEqual(machine.take(), [{ type: "subscribe", thread: "t", from: cursor("L", 2, "x") }]);
+    assert.equal(machine.views.get("t").live, false);
+  });
+}
+
+test("a reset that no snapshot follows is not waited for longer than a join", () => {
   const machine = following();
+  machine.receive({ type: "reset", thread: "t", why: "lagged" });
+  machine.pass(15_000);
+  assert.deepEqual(machine.take(), [{ type: "subscribe", thread: "t" }]);
+});
+
+test("half a snapshot is forgotten with its connection", () => {
+  const machine = new Machine();
+  machine.subscribe("t");
+  machine.connect();
+  const at = cursor("L", 9, "k");
+  machine.receive(snapshot("t", at, { messages: [said("p1")] }, { index: 1, of: 2 }));
   machine.closed();
   machine.connect();
-  machine.take();
-  machine.receive(live("t", cursor("L", 3, "y")));
-  assert.deepEqual(machine.take(), [{ type: "subscribe", thread: "t", from: cursor("L", 2, "x") }]);
+  machine.receive(snapshot("t", at, { messages: [said("p2")] }, { index: 2, of: 2 }));
+  assert.equal(machine.views.has("t"), false);
 });
 
 test("a thread without a log takes its first batch", () => {
@@ -306,6 +368,15 @@ test("older messages are not shown in front of a hole, nor of another history", 
   hole.receive(snapshot("t", cursor("L", 9, "x"), { messages: [said("m3")], before: 2 }), live("t", cursor("L", 9, "x")));
   hole.receive(snapshot("t", cursor("L", 90, "y"), { messages: [said("m40")], before: 39 }), live("t", cursor("L", 90, "y")));
   assert.deepEqual(hole.texts("t"), ["m40"]);
+
+  const anew = new Machine();
+  anew.subscribe("t");
+  anew.connect();
+  anew.receive(snapshot("t", cursor("L", 9, "x"), { messages: [said("m1"), said("m2")] }), live("t", cursor("L", 9, "x")));
+  anew.closed();
+  anew.connect();
+  anew.receive(snapshot("t", cursor("M", 9, "y"), { messages: [said("n2")], before: 1 }), live("t", cursor("M", 9, "y")));
+  assert.deepEqual(anew.texts("t"), ["n2"]);
 
   for (const why of ["forked", "log-lost"]) {
     const machine = new Machine();
