@@ -1,5 +1,7 @@
 """The log and its scheduler. Bytes and numbers; no idea what an event means."""
 
+from .feed import Feed, Listener
+from .follow import Follower
 from .redis import RedisStore
 from .types import (
     Batch,
@@ -34,12 +36,15 @@ __all__ = [
     "Committed",
     "Conflict",
     "Due",
+    "Feed",
     "Fenced",
+    "Follower",
     "Forked",
     "Gone",
     "Head",
     "Joined",
     "Known",
+    "Listener",
     "LogLost",
     "NotDue",
     "RedisStore",
