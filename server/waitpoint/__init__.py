@@ -7,3 +7,39 @@ try:
     __version__ = _version("waitpoint")
 except PackageNotFoundError:  # a source tree that was never installed
     __version__ = "0+unknown"
+
+from .app import Chat, Server
+from .auth import AuthRefused, Connection, Identity
+from .errors import ConfigurationError, DefinitionError, StoreError, WaitpointError
+from .models import Call, Finish, Model, ModelError, ModelRequest, ScriptedModel, TextDelta, ToolCall
+from .settings import Settings
+from .tools import Initial, Resume, Tool, ToolContext, UnsupportedEntry, WaitPoint, tool
+
+__all__ = [
+    "AuthRefused",
+    "Call",
+    "Chat",
+    "ConfigurationError",
+    "Connection",
+    "DefinitionError",
+    "Finish",
+    "Identity",
+    "Initial",
+    "Model",
+    "ModelError",
+    "ModelRequest",
+    "Resume",
+    "ScriptedModel",
+    "Server",
+    "Settings",
+    "StoreError",
+    "TextDelta",
+    "Tool",
+    "ToolCall",
+    "ToolContext",
+    "UnsupportedEntry",
+    "WaitPoint",
+    "WaitpointError",
+    "__version__",
+    "tool",
+]

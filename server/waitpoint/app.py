@@ -31,7 +31,9 @@ from .models import Model
 from .runner import Runner
 from .runner.driver import Chatter
 from .settings import Settings
-from .store import EmbeddedValkey, Follower, RedisStore
+from .store import RedisStore
+from .store.embedded import EmbeddedValkey
+from .store.follow import Follower
 from .thread import Action, Rules
 from .tools import Tool, Toolbox
 
@@ -111,7 +113,7 @@ class Server:
         url = settings.redis_url
         if not url:
             self._embedded = EmbeddedValkey(settings.data_dir)
-            url = await self._embedded.start()
+            url = await asyncio.to_thread(self._embedded.start)
         try:
             self.store = RedisStore(url, partitions=settings.partitions)
             await self.store.open()
@@ -183,7 +185,7 @@ class Server:
 
     async def _stop_embedded(self) -> None:
         if self._embedded is not None:
-            await self._embedded.stop()
+            await asyncio.to_thread(self._embedded.stop)
             self._embedded = None
 
     def asgi(self) -> Starlette:

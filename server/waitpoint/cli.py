@@ -15,7 +15,7 @@ import signal
 import socket
 import sys
 import webbrowser
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import click
@@ -42,7 +42,7 @@ _options = [
 ]
 
 
-def _with_options(command):  # type: ignore[no-untyped-def]
+def _with_options(command: Callable[..., None]) -> Callable[..., None]:
     for option in reversed(_options):
         command = option(command)
     return command
@@ -114,12 +114,13 @@ def _run(
         raise click.ClickException(str(error)) from error
 
 
-def _loop_factory():  # type: ignore[no-untyped-def]
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     try:
         import uvloop
-    except ImportError:
+    except ImportError:  # not made for this platform: asyncio's own loop serves as well, only slower
         return None
-    return uvloop.new_event_loop
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -188,7 +189,7 @@ async def _serve(chat: Chat, settings: Settings, listener: socket.socket, host: 
 
 
 @contextlib.asynccontextmanager
-async def _deadline(seconds: float):  # type: ignore[no-untyped-def]
+async def _deadline(seconds: float) -> AsyncIterator[None]:
     try:
         async with asyncio.timeout(seconds):
             yield

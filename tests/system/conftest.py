@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from support.client import Client
 from support.process import ServerProcess
 from support.servers import RedisServer, start_server

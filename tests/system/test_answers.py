@@ -8,6 +8,7 @@ import secrets
 from typing import Any
 
 import pytest
+
 from support.client import Client, Refusal
 from support.process import ServerProcess
 
@@ -37,7 +38,7 @@ async def test_two_answers_through_two_instances_enter_the_tool_once(connect, a,
         view = await one.subscribe(thread)
         (action,) = await ask(one, thread)
         same = n % 2 == 0
-        payloads = [{"approved": True}, {"approved": True if same else False, "comment": "two"}]
+        payloads = [{"approved": True}, {"approved": same, "comment": "two"}]
         results = await asyncio.gather(
             outcome(one.submit(thread, action, payloads[0])), outcome(two.submit(thread, action, payloads[1]))
         )

@@ -6,6 +6,7 @@ import json
 import signal
 
 import pytest
+
 from support.client import Refusal
 from system.test_answers import ask
 

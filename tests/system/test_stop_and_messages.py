@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from support.client import Refusal
 from system.test_answers import ask
 
