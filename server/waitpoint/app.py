@@ -15,7 +15,7 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Mount, Route
+from starlette.routing import Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
@@ -27,6 +27,7 @@ from .desk import Desk
 from .errors import ConfigurationError
 from .http import health_routes
 from .hub import Hub
+from .hub.limits import Limits
 from .models import Model
 from .runner import Runner
 from .runner.driver import Chatter
@@ -149,11 +150,16 @@ class Server:
             self.follower,
             self.desk,
             guard,
-            frame_bytes=settings.frame_bytes,
-            max_subscriptions=settings.subscriptions,
+            limits=Limits(
+                frame_bytes=settings.frame_bytes,
+                subscriptions=settings.subscriptions,
+                rate=settings.rate,
+                burst=settings.rate * 2,
+                patience=settings.rate * 10,
+                heartbeat=settings.heartbeat / 1000,
+                drain_window=settings.drain_window / 1000,
+            ),
             max_connections=settings.connections,
-            heartbeat=settings.heartbeat,
-            drain_window=settings.drain_window,
         )
         await self.hub.start()
         self.runner.start()
@@ -199,16 +205,13 @@ class Server:
             finally:
                 await self.stop()
 
-        async def websocket(scope: Scope, receive: Receive, send: Send) -> None:
-            await self.hub.endpoint(scope, receive, send)
-
         async def config(_: Any) -> Response:
             page = {"title": self.chat.title, "suggestions": list(self.chat.suggestions), "wsPath": "/ws"}
             return JSONResponse(page)
 
         return Starlette(
             routes=[
-                Mount("/ws", app=websocket),
+                WebSocketRoute("/ws", _Door(self)),
                 *health_routes(self),
                 Route("/config.json", config),
                 Mount("/client", app=_Pages(_client_directory())),
@@ -216,6 +219,16 @@ class Server:
             ],
             lifespan=lifespan,
         )
+
+
+class _Door:
+    """The hub as a route's ASGI app; the hub itself is made at start-up."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._server.hub.endpoint(scope, receive, send)
 
 
 class _Pages(StaticFiles):

@@ -48,6 +48,9 @@ class Settings:
     connections: int = 10_000
     """Sockets this process accepts."""
 
+    rate: int = 50
+    """Frames per second that one connection may send on average; twice as many at once."""
+
     heartbeat: int = 25_000
     """Time between pings, before jitter."""
 

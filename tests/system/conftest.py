@@ -58,9 +58,9 @@ def server(redis_url: str, tmp_path: Path, journal: Journal) -> Callable[..., Se
     """Make a server process (not started); all share the store and the journal."""
 
     def make(name: str = "a", target: str = CHAT, **environment: str) -> ServerProcess:
-        return ServerProcess(
-            target, redis_url, tmp_path, name=name, WAITPOINT_TEST_JOURNAL=str(journal.path), **environment
-        )
+        # Tests talk faster than people; the limits themselves are tested where they live.
+        defaults = {"WAITPOINT_RATE": "100000", "WAITPOINT_TEST_JOURNAL": str(journal.path)}
+        return ServerProcess(target, redis_url, tmp_path, name=name, **{**defaults, **environment})
 
     return make
 

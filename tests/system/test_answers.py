@@ -296,7 +296,8 @@ async def test_ten_bad_answers_bounce_to_their_sender_only_then_a_good_one(conne
     one, two = await connect(a), await connect(b)
     view, other = await one.subscribe(thread), await two.subscribe(thread)
     (action,) = await ask(one, thread, json.dumps([[["draft", {"report_id": "r"}]]]))
-    await two.until(lambda: other.pending, "the other tab sees the action")
+    await one.until(lambda: view.state["status"] == "waiting", "the driver has settled")
+    await two.until(lambda: other.cursor == view.cursor, "the other tab sees it too")
     heard, cursor = len(two.frames), dict(view.cursor)
     for data, paths, codes in BAD:
         with pytest.raises(Refusal) as refused:
