@@ -87,6 +87,9 @@ export class AnswerForm {
     this.keep.write(this.name, keepable(this.field, this.draft));
     // A refusal speaks of what was sent; once that is changed it speaks of nothing.
     if (this.refused !== "") this.#refuse("");
+    const about = this.marked.filter((view) => view.node.contains(document.activeElement));
+    for (const view of about) view.setErrors([]);
+    this.marked = this.marked.filter((view) => !about.includes(view));
   }
 
   async #submit() {
@@ -104,7 +107,7 @@ export class AnswerForm {
     try {
       await command();
       this.keep.drop(this.name);
-      this.#stand("sent", "");
+      this.#stand("sent", "Sent.");
     } catch (error) {
       this.#stand("idle", "");
       this.#refused(error);

@@ -6,6 +6,7 @@
  * @module
  */
 
+// @ts-ignore: in the sources the client is elsewhere; the server serves it here.
 import { WaitpointClient } from "./client/index.js";
 import { attribute, setText } from "./dom.js";
 import { icon } from "./icons.js";

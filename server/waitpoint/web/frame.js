@@ -103,7 +103,9 @@ function labelWords(field, look) {
 /** @param {Field} field @returns {HTMLElement | null} */
 function hintOf(field) {
   const whole = field.integer ? "A whole number." : "";
-  const words = [field.hint, field.limits || whole].filter(Boolean).join(" ");
+  const limits = field.limits || whole;
+  const hint = field.hint && limits !== "" && !/[.!?…:]$/.test(field.hint) ? `${field.hint}.` : field.hint;
+  const words = [hint, limits].filter(Boolean).join(" ");
   return words === "" ? null : h("p", { class: "hint", id: freshId() }, words);
 }
 

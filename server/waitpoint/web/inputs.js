@@ -28,7 +28,10 @@ export function textView(field, draft, form, look) {
   input.addEventListener("input", () => {
     draft.text = input.value;
     draft.bad = input.validity.badInput;
-    if (draft.text !== "") draft.empty = purpose.box.checked = false;
+    if (draft.text !== "") {
+      draft.empty = purpose.box.checked = false;
+      show(purpose.node, false);
+    }
     form.changed();
   });
   const view = inputView(field, draft, form, look, input, [purpose.node]);

@@ -41,7 +41,7 @@ export function messageView(page) {
       attribute(node, "data-role", message.role);
       attribute(node, "data-status", message.status);
       attribute(node, "data-id", message.id);
-      setText(who, message.role === "assistant" ? "Assistant" : message.role === "system" ? "System" : whoIs(message.by));
+      setText(who, message.role === "assistant" ? "Assistant" : message.role === "system" ? "System" : personOf(message.by));
       attribute(time, "datetime", message.at);
       setText(time, clockTime(message.at));
       list.update(message.parts, partKey, pending);
@@ -52,6 +52,11 @@ export function messageView(page) {
     },
     dispose: () => list.clear(),
   };
+}
+
+/** Whose bubble it is; where nobody signs in, a name would tell nothing. @param {any} by */
+function personOf(by) {
+  return by === undefined || (by.id === "anonymous" && by.name === undefined) ? "" : whoIs(by);
 }
 
 /** @param {any} part @param {number} index */

@@ -83,7 +83,8 @@ export function toolView(page) {
 /** Whether the output only says again what somebody answered, just above it. @param {any} part */
 function repeatsAnswer(part) {
   const answer = part.actions.at(-1)?.resolution?.data;
-  return answer !== undefined && JSON.stringify(answer) === JSON.stringify(part.output);
+  const spelt = (/** @type {any} */ value) => JSON.stringify(value, (_, inner) => inner ?? undefined);
+  return answer !== undefined && spelt(answer) === spelt(part.output);
 }
 
 /** @param {HTMLElement} said @param {any} bar @param {any} part */

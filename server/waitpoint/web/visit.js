@@ -101,6 +101,7 @@ export class VisitView {
   #end(resolution) {
     const focused = this.body.contains(document.activeElement);
     this.ended = true;
+    this.page.forms.delete(this.record.id);
     this.node.dataset.state = resolution.how;
     show(this.meta, false);
     show(this.body, false);
