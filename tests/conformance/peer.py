@@ -56,6 +56,8 @@ class Peer:
         self.seen = 0  # events that the transcript has passed
         self._memory = memory
         self._broken: str | None = None
+        self._leaving: dict[str, str] = {}  # thread by the id of its unsubscribe
+        self._left: set[str] = set()
         self._changed = asyncio.Condition()
         self._socket: ClientConnection
         self._reader: asyncio.Task[None]
@@ -111,9 +113,13 @@ class Peer:
                 self._stand(one.get("thread"), one.get("from"))
             if frame.get("type") == "unsubscribe":
                 self.views.pop(frame["thread"], None)
+                self._leaving[frame.get("id", "")] = frame["thread"]
 
     def _stand(self, thread: Any, cursor: Any) -> None:
-        if not isinstance(thread, str) or (thread in self.views and cursor is None):
+        if not isinstance(thread, str):
+            return
+        self._left.discard(thread)
+        if thread in self.views and cursor is None:
             return
         known = None
         if isinstance(cursor, dict):
@@ -138,10 +144,14 @@ class Peer:
             self._changed.notify_all()
 
     async def _receive(self, frame: dict[str, Any]) -> None:
+        if frame["type"] in ("snapshot", "events", "live", "reset"):
+            self._check(frame["thread"] not in self._left, f"{frame['type']} of a thread that was left")
         match frame["type"]:
             case "ping":
                 await self.send({"type": "pong"})
                 return
+            case "ack" if frame["id"] in self._leaving:
+                self._left.add(self._leaving.pop(frame["id"]))
             case "snapshot":
                 self._snapshot(frame)
             case "events":

@@ -18,8 +18,6 @@ from conformance.script import TRANSCRIPTS, Step, Transcript, differences, fill,
 from conformance.watcher import Watcher
 from waitpoint_protocol.values import Value, same
 
-pytestmark = [pytest.mark.system, pytest.mark.asyncio(loop_scope="session")]
-
 LOADED = [load(path) for path in sorted(TRANSCRIPTS.glob("*.yaml"))]
 HELD = [(transcript, subprotocol) for transcript in LOADED for subprotocol in transcript.subprotocols]
 
@@ -159,6 +157,8 @@ class Conversation:
         return thread
 
 
+@pytest.mark.system
+@pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.parametrize(
     ("transcript", "subprotocol"), HELD, ids=[f"{transcript.name}-{name}" for transcript, name in HELD]
 )
