@@ -484,7 +484,7 @@ class Desk:
             turn_moved = turn_moved or isinstance(fact, f.TurnClosed)
         checkpointed: bytes | None = None
         if turn_moved:
-            checkpointed = checkpoint(live_view(after, self._store.now()))
+            checkpointed = checkpoint(live_view(after))
         elif envelope is not None and envelope.view_checkpoint is not None:
             checkpointed = envelope.view_checkpoint(events)
         return Commit(
@@ -619,5 +619,3 @@ def _unavailable(command_id: str, thread: str, error: Exception) -> frames.Rejec
         message="the store cannot be reached; send the command again under the same id",
         retry_ms=1000,
     )
-
-

@@ -105,6 +105,9 @@ class View:
                 return "".join(part["text"] for part in message["parts"] if part["type"] == "text")
         return ""
 
+    def knows(self, message: str) -> bool:
+        return any(known["id"] == message for known in [*self.state["messages"], *self.state["queued"]])
+
     @property
     def idle(self) -> bool:
         return self.live and self.state["status"] == "idle" and not self.state["queued"] and self._all_final()
@@ -202,7 +205,12 @@ class Client:
         return await self.subscribe(thread, dict(known.cursor))
 
     async def say(self, thread: str, text: str, id: str | None = None) -> dict[str, Any]:
-        return await self.command("message", id, thread=thread, parts=[{"type": "text", "text": text}])
+        """Send a message; where the thread is followed, wait until it shows (the ack may come first)."""
+        ack = await self.command("message", id, thread=thread, parts=[{"type": "text", "text": text}])
+        view = self.views.get(thread)
+        if view is not None and view.live:
+            await self.until(lambda: view.knows(ack["message"]), "the message to show")
+        return ack
 
     async def submit(self, thread: str, action: str, data: Any, id: str | None = None) -> dict[str, Any]:
         return await self.command("submit", id, thread=thread, action=action, data=data)

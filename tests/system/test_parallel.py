@@ -7,6 +7,8 @@ import json
 
 from system.test_answers import ask
 
+from waitpoint_protocol.view import waiting_for
+
 
 async def test_equal_calls_get_their_own_answers_in_any_order(connect, a, b, thread, journal) -> None:  # type: ignore[no-untyped-def]
     one, two = await connect(a), await connect(b)
@@ -56,10 +58,9 @@ async def test_the_model_continues_only_when_all_answers_are_in(connect, a, b, t
     ):
         await asyncio.sleep(delay)  # the spacing of the answers is the case itself
         await client.submit(thread, action, {"approved": True})
-    await one.until(lambda: view.state["status"] == "waiting" and len(view.pending) == 1, "one left")
+    await one.until(lambda: view.state["status"] == "waiting" and waiting_for(view.state) == 1, "one left")
     assert journal.count("model") == 1
-    # The thread says how many are waited for.
-    assert sum(part["state"] == "waiting" for part in view.tools) == 1
+    assert [pending["id"] for pending in view.pending] == [actions[4]]
     await two.submit(thread, actions[4], {"approved": True})
     await one.until(lambda: view.idle, "idle")
     assert journal.count("model") == 2

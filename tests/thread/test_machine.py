@@ -59,11 +59,13 @@ class ThreadMachine(RuleBasedStateMachine):
 
     # --- people
 
-    @rule(by=st.sampled_from([ANN, BOB]))
-    def say(self, by: Any) -> None:
-        self.world.say(by)
-        self.look()
+    @rule(by=st.sampled_from([ANN, BOB]), rarely=st.integers(0, 5))
+    def say(self, by: Any, rarely: int) -> None:
+        if self.world.thread.turn is None or rarely == 0:
+            self.world.say(by)
+            self.look()
 
+    @precondition(lambda self: self.known_actions())
     @rule(data=st.data(), answer=st.sampled_from([True, False, "yes", None, 1]), by=st.sampled_from([ANN, BOB]))
     def submit(self, data: st.DataObject, answer: Any, by: Any) -> None:
         action = data.draw(st.sampled_from([*self.known_actions(), "made-up"]))
@@ -82,6 +84,7 @@ class ThreadMachine(RuleBasedStateMachine):
                 assert decision.code in expected
         self.look()
 
+    @precondition(lambda self: self.known_actions())
     @rule(data=st.data(), way=st.sampled_from(["cancel", "fail", "expire"]))
     def end(self, data: st.DataObject, way: str) -> None:
         action = data.draw(st.sampled_from([*self.known_actions(), "made-up"]))
@@ -105,8 +108,11 @@ class ThreadMachine(RuleBasedStateMachine):
             assert decision.dup
         assert self.world.thread == before, "a repeat wrote something"
 
-    @rule()
-    def stop(self) -> None:
+    @precondition(lambda self: self.world.thread.turn is not None)
+    @rule(rarely=st.integers(0, 7))
+    def stop(self, rarely: int) -> None:
+        if rarely:
+            return
         self.world.do(Stop(self.world.command_id(), ANN))
         self.look()
 
@@ -116,23 +122,26 @@ class ThreadMachine(RuleBasedStateMachine):
 
     # --- drivers
 
-    @rule()
-    def crash(self) -> None:
+    @precondition(lambda self: self.world.thread.run is not None)
+    @rule(rarely=st.integers(0, 2))
+    def crash(self, rarely: int) -> None:
         """The driver dies; another one claims with a higher fence."""
-        self.fence += 1
+        if rarely == 0:
+            self.fence += 1
 
-    @rule()
-    def hand_over(self) -> None:
+    @precondition(lambda self: self.world.thread.run is not None)
+    @rule(rarely=st.integers(0, 2))
+    def hand_over(self, rarely: int) -> None:
+        if rarely:
+            return
         self.world.do(Settle(self.fence))
         self.fence += 1
         self.look()
 
+    @precondition(lambda self: self.todo())
     @rule(data=st.data())
     def drive(self, data: st.DataObject) -> None:
-        todo = next_steps(self.world.thread, now=self.world.now, fence=self.fence)
-        if not todo:
-            return
-        match data.draw(st.sampled_from(todo)):
+        match data.draw(st.sampled_from(self.todo())):
             case CallModel():
                 self.world.do(StartStep(self.fence))
             case EnterTool(call):
@@ -145,11 +154,12 @@ class ThreadMachine(RuleBasedStateMachine):
                 self.world.do(CloseTurn(self.fence, message))
         self.look()
 
-    @rule(calls=st.integers(0, 3), bad=st.booleans())
+    @precondition(lambda self: self.world.thread.turn is not None and self.world.thread.turn.phase == "model")
+    @rule(calls=st.sampled_from([0, 1, 2, 3, 3]), bad=st.sampled_from([False, False, False, True]))
     def model_answers(self, calls: int, bad: bool) -> None:
         turn = self.world.thread.turn
-        if turn is None:
-            return
+        assert turn is not None
+        self.world.do(StartStep(self.fence))
         opened = []
         for n in range(calls):
             self.calls += 1
@@ -159,36 +169,45 @@ class ThreadMachine(RuleBasedStateMachine):
             self.model_steps.append((turn.message, turn.step))
         self.look()
 
+    @precondition(lambda self: self.running())
     @rule(
         data=st.data(),
         outcome=st.sampled_from(["return", "fail", "suspend", "suspend", "suspend"]),
-        stale=st.booleans(),
+        stale=st.sampled_from([False, False, True]),
         on_message=st.sampled_from(["cancel", "keep", "refuse"]),
         expires_in=st.sampled_from([None, None, 2000]),
     )
     def tool_reports(
         self, data: st.DataObject, outcome: str, stale: bool, on_message: Any, expires_in: int | None
     ) -> None:
-        turn = self.world.thread.turn
-        running = [call.id for call in turn.calls if call.state == "running"] if turn else []
-        if not running:
-            return
-        call = data.draw(st.sampled_from(running))
+        call = data.draw(st.sampled_from(self.running()))
         fence = self.fence - 1 if stale else self.fence
-        before = self.world.thread
+        turn, before, known = self.world.thread.turn, self.world.thread, len(self.world.facts)
+        assert turn is not None
+        entered = turn.call(call)
+        assert entered is not None
         match outcome:
             case "return":
-                self.world.do(Return(fence, call, "done"))
+                decision = self.world.do(Return(fence, call, "done"))
             case "fail":
-                self.world.do(FailCall(fence, call, "boom"))
+                decision = self.world.do(FailCall(fence, call, "boom"))
             case _:
                 suspend = Suspend(
                     fence, call, "approval", {}, {"type": "boolean"}, expires_in=expires_in, on_message=on_message
                 )
-                self.world.do(suspend)
-        if stale and before.run is not None and before.run.fence > fence:
-            assert self.world.thread == before, "a stale driver changed the thread"
+                decision = self.world.do(suspend)
+        if entered.fence != fence:
+            assert not isinstance(decision, Accepted), "somebody who does not run the tool reported for it"
+            assert self.world.thread == before
+            assert len(self.world.facts) == known
         self.look()
+
+    def todo(self) -> list[Any]:
+        return next_steps(self.world.thread, now=self.world.now, fence=self.fence)
+
+    def running(self) -> list[str]:
+        turn = self.world.thread.turn
+        return [call.id for call in turn.calls if call.state == "running"] if turn else []
 
     # --- bookkeeping and checks
 
@@ -286,5 +305,5 @@ class ThreadMachine(RuleBasedStateMachine):
         raise AssertionError("the thread cannot be brought to rest")
 
 
-ThreadMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=60, deadline=None)
+ThreadMachine.TestCase.settings = settings(max_examples=400, stateful_step_count=60, deadline=None)
 TestThread = ThreadMachine.TestCase

@@ -26,6 +26,9 @@ from waitpoint.thread import (
     next_steps,
 )
 from waitpoint.thread import facts as f
+from waitpoint.thread.project import live_view
+from waitpoint_protocol.state import ThreadState, empty
+from waitpoint_protocol.view import fold
 
 
 def steps(world: World, fence: int = 1) -> list[object]:
@@ -266,3 +269,29 @@ def test_the_run_is_announced_once_per_driver() -> None:
 @pytest.mark.parametrize("fence", [1, 2])
 def test_settling_without_a_run_is_moot(fence: int) -> None:
     moot(World().say().do(Settle(fence)))
+
+
+def test_the_live_view_is_what_the_events_fold_to_when_a_turn_opens_and_closes() -> None:
+    """A checkpoint made without a fold must be the fold, to the last timestamp."""
+    world = World()
+    view = empty("t")
+
+    def folded() -> ThreadState:
+        fold(view, world.events)
+        world.events.clear()
+        live = [message for message in view["messages"] if message["status"] == "open"]
+        return {**view, "messages": live}
+
+    world.say()
+    world.now += 7
+    assert live_view(world.thread) == folded()
+    world.do(StartStep(1))
+    world.say(BOB, "queued").say(ANN, "queued too")
+    world.now += 7
+    world.do(FinishStep(1, 0, "stop"))
+    world.closes()
+    world.now += 7
+    assert live_view(world.thread) == folded()
+    world.model_calls()
+    world.closes()
+    assert live_view(world.thread) == folded()

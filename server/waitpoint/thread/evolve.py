@@ -32,8 +32,8 @@ def evolve(thread: Thread, fact: f.Fact) -> Thread:
             return replace(thread, queue=tuple(q for q in thread.queue if q.message["id"] != message["id"]))
         case f.MessageQueued(message, size):
             return replace(thread, queue=(*thread.queue, Queued(message, size)))
-        case f.TurnOpened(message_id, by=by):
-            return replace(thread, turn=Turn(message_id, by=by))
+        case f.TurnOpened(message_id, at, by):
+            return replace(thread, turn=Turn(message_id, at=at, by=by))
         case f.RunStarted(run, fence):
             return replace(thread, run=Run(run, fence))
         case f.RunFinished():

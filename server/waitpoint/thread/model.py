@@ -148,7 +148,8 @@ class Turn:
     """What follows a person's message until the assistant message is finished.
 
     ``phase``: the model streams (``model``), calls are open (``tools``), or the message is to be closed (``closing``).
-    ``step_fence`` is the fence under which the current model step was started, 0 if it was not. ``by`` is who spoke.
+    ``step_fence`` is the fence under which the current model step was started, 0 if it was not. ``by`` is who
+    spoke, ``at`` when the assistant message was opened (ms).
     """
 
     message: str
@@ -157,6 +158,7 @@ class Turn:
     step_attempt: int = 0
     step_fence: int = 0
     calls: tuple[Call, ...] = ()
+    at: int = 0
     by: Actor | None = None
     superseded: bool = False
     reason: str = ""

@@ -169,7 +169,7 @@ def _wire_claim(claim: Claim | None) -> wire.Claim | None:
     return None if claim is None else {"by": claim.by.wire(), "connection": claim.connection}
 
 
-def live_view(thread: Thread, at: int) -> wire.ThreadState:
+def live_view(thread: Thread) -> wire.ThreadState:
     """The live part of the view at the moment a turn opened or closed, when nothing is in the open message yet.
 
     Derived from the control state, so the instance that takes a message needs no fold to write a checkpoint.
@@ -183,7 +183,8 @@ def live_view(thread: Thread, at: int) -> wire.ThreadState:
         "queued": [queued.message for queued in thread.queue],
     }
     if thread.turn is not None:
-        opened = {"id": thread.turn.message, "role": "assistant", "parts": [], "status": "open", "at": from_millis(at)}
+        at = from_millis(thread.turn.at)
+        opened = {"id": thread.turn.message, "role": "assistant", "parts": [], "status": "open", "at": at}
         view["messages"].append(opened)
     if thread.title is not None:
         view["title"] = thread.title
