@@ -259,5 +259,3 @@ def _client_directory() -> Path:
         if (candidate / "index.js").is_file():
             return candidate
     raise ConfigurationError(f"the JS client is missing beside {_HERE}; install waitpoint again")
-
-

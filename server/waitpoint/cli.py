@@ -1,4 +1,4 @@
-"""The command line: ``waitpoint serve MODULE:CHAT`` and ``waitpoint demo``.
+"""The command line: ``waitpoint serve MODULE:CHAT``, ``waitpoint demo`` and ``waitpoint valkey``.
 
 Knows click, uvicorn and signals. Waitpoint owns SIGTERM: uvicorn would close every socket at once, before anybody was
 told or anything was handed over.
@@ -26,6 +26,7 @@ from .app import Chat, Server
 from .auth import check_bind
 from .errors import ConfigurationError, WaitpointError
 from .settings import Settings
+from .store.embedded import find_server
 
 __all__ = ["main"]
 
@@ -69,6 +70,23 @@ def demo(**options: object) -> None:
     from .demo import chat
 
     _run(chat, **options)  # type: ignore[arg-type]
+
+
+@main.command()
+@click.option("--port", default=6379, show_default=True, type=click.IntRange(1, 65535))
+@click.option("--data-dir", default=".waitpoint-valkey", show_default=True, help="Where its data is kept.")
+def valkey(port: int, data_dir: str) -> None:
+    """Run the bundled Valkey on loopback, for several servers on one machine."""
+    try:
+        program = find_server()
+    except WaitpointError as error:
+        raise click.ClickException(str(error)) from error
+    directory = Path(data_dir)
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    os.chdir(directory)
+    options = ["--bind", "127.0.0.1", "--appendonly", "yes", "--maxmemory-policy", "noeviction", "--loglevel", "warning"]
+    # The server takes this process's place, so signals and exit codes are its own.
+    os.execv(program, [str(program), "--port", str(port), *options])
 
 
 def _load(target: str) -> Chat:
