@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import gc
 import logging
+import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ from .models import Model
 from .runner import Runner
 from .runner.driver import Chatter
 from .settings import Settings
-from .store import RedisStore
+from .store import RedisStore, StoreUnavailable
 from .store.embedded import EmbeddedValkey
 from .store.follow import Follower
 from .thread import Action, Rules
@@ -117,7 +118,7 @@ class Server:
             url = await asyncio.to_thread(self._embedded.start)
         try:
             self.store = RedisStore(url, partitions=settings.partitions)
-            await self.store.open()
+            await self._open_store()
         except BaseException:
             await self._stop_embedded()
             raise
@@ -167,6 +168,19 @@ class Server:
         # Start-up objects live for ever; a full collection over them would stall thousands of idle sockets.
         gc.collect()
         gc.freeze()
+
+    async def _open_store(self) -> None:
+        """Open the store; one that is just starting beside us gets a moment."""
+        deadline = time.monotonic() + self.settings.store_wait / 1000
+        while True:
+            try:
+                await self.store.open()
+                return
+            except StoreUnavailable as error:
+                if time.monotonic() >= deadline:
+                    raise
+                logger.info("waiting for the store: %s", error)
+                await asyncio.sleep(0.5)
 
     def _check_answer(self, action: Action, data: Value) -> Sequence[FieldError]:
         return self.chat.toolbox.check_answer(action.name, action.schema, data)

@@ -5,6 +5,8 @@
     +-- DefinitionError        the tool author's: a tool or wait point that cannot work; raised at import
     +-- StoreError             the store's
         +-- StoreRefused       it can be reached but must not be used (version, eviction policy, partitions)
+        +-- StoreUnavailable   it cannot be reached, and nothing was written (``store.types``)
+        +-- UnknownOutcome     the reply of a write was lost (``store.types``)
 
 A peer's fault is a refusal frame and never an exception; a business refusal is a value (``thread.Refused``).
 """

@@ -21,6 +21,9 @@ class Settings:
     redis_url: str = ""
     """Outside Redis or Valkey; empty: the embedded Valkey."""
 
+    store_wait: int = 5_000
+    """How long a store that does not answer yet is waited for at start-up."""
+
     data_dir: str = ".waitpoint"
     """Where the embedded Valkey keeps its data."""
 

@@ -84,6 +84,11 @@ class Sender:
         self.stop()
         self._peer.cut(code, reason)
 
+    def abort(self) -> None:
+        """Cut the connection off, whatever is still to be sent."""
+        self.stop()
+        self._peer.abort()
+
     def stop(self) -> None:
         """The peer is gone: send nothing any more."""
         self._over = True

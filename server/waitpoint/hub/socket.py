@@ -97,7 +97,7 @@ class Socket:
         """Cut the connection off."""
         self.session.close(Close.GOING_AWAY, "")
         self._forget()
-        self._sender.cut(Close.GOING_AWAY, "")
+        self._sender.abort()
 
     def execute(self, effects: Iterable[Effect]) -> None:
         """Do what the session wants."""

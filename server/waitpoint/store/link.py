@@ -130,6 +130,7 @@ class Link:
     async def _use(self, wire: Wire) -> BaseException:
         """Serve commands over a connection until it breaks; returns why."""
         self._abandoned.clear()
+        self._wake.set()
         work = (self._write(wire), self._read(wire), self._watch(), self._until_abandoned())
         parts = [asyncio.create_task(part) for part in work]
         try:
@@ -150,7 +151,7 @@ class Link:
             await self._wake.wait()
             self._wake.clear()
             packed: list[bytes] = []
-            while self._waiting:
+            while self._waiting and not self._abandoned.is_set():
                 call = self._waiting.popleft()
                 if not call.future.cancelled():
                     packed.append(call.packed)
@@ -186,6 +187,8 @@ class Link:
 
     async def _until_abandoned(self) -> None:
         await self._abandoned.wait()
+        while self._sent:  # what was sent may still be answered; nothing more is sent
+            await asyncio.sleep(0.005)
         raise ConnectionError("the connection was abandoned")
 
     def _fail_sent(self, error: Exception) -> None:

@@ -11,6 +11,8 @@ from typing import Literal, Protocol
 
 from waitpoint_protocol.frames import Cursor
 
+from ..errors import StoreError
+
 __all__ = [
     "Batch",
     "Busy",
@@ -34,11 +36,11 @@ __all__ = [
 ]
 
 
-class StoreUnavailable(Exception):
+class StoreUnavailable(StoreError):
     """The store cannot be reached, and certainly nothing was written."""
 
 
-class UnknownOutcome(Exception):
+class UnknownOutcome(StoreError):
     """The reply of a write was lost: it may or may not have happened. Ask again with something idempotent."""
 
 
