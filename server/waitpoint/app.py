@@ -172,6 +172,7 @@ class Server:
     async def _open_store(self) -> None:
         """Open the store; one that is just starting beside us gets a moment."""
         deadline = time.monotonic() + self.settings.store_wait / 1000
+        said = False
         while True:
             try:
                 await self.store.open()
@@ -179,7 +180,9 @@ class Server:
             except StoreUnavailable as error:
                 if time.monotonic() >= deadline:
                     raise
-                logger.info("waiting for the store: %s", error)
+                if not said:
+                    logger.warning("waiting for the store: %s", error)
+                    said = True
                 await asyncio.sleep(0.5)
 
     def _check_answer(self, action: Action, data: Value) -> Sequence[FieldError]:
