@@ -14,9 +14,10 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from support.client import Client, Refusal
-from support.house import House, house
+from support.house import AT, House, house, message
 from waitpoint.auth import Connection, Guard, Identity
 from waitpoint.hub import Limits
+from waitpoint_protocol import events as e
 from waitpoint_protocol.codes import Close
 from waitpoint_protocol.frames import Hello
 
@@ -221,9 +222,6 @@ async def test_subscribing_twice_starts_anew_and_repeats_nothing(client: Client,
 
 
 async def test_history_gives_pages_backwards(client: Client, home: House, thread: str) -> None:
-    from support.house import message
-    from waitpoint_protocol import events as e
-
     finished = [message(str(n)) for n in range(7)]
     await home.writer(thread).write(e.ThreadUpdated(title="x"), messages=finished)
     page = (await client.command("history", thread=thread, before=7, limit=3))["page"]
@@ -235,9 +233,6 @@ async def test_history_gives_pages_backwards(client: Client, home: House, thread
 
 
 async def test_a_page_of_very_large_messages_has_fewer_of_them(client: Client, home: House, thread: str) -> None:
-    from support.house import message
-    from waitpoint_protocol import events as e
-
     finished = [message("x" * 200_000) for _ in range(5)]
     await home.writer(thread).write(e.ThreadUpdated(title="x"), messages=finished)
     page = (await client.command("history", thread=thread, before=5, limit=5))["page"]
@@ -371,3 +366,37 @@ async def test_plain_http_is_told_to_upgrade(home: House) -> None:
     async with httpx.AsyncClient() as http:
         reply = await http.get(f"http://127.0.0.1:{home.port}/ws")
     assert reply.status_code == 426
+
+
+# --- streams
+
+
+async def test_reloading_in_the_middle_of_a_stream_gives_the_text_once(
+    home: House, thread: str, stack: AsyncExitStack
+) -> None:
+    """Case 36: five quick reloads; the text is the writer's, each event applied once."""
+    writer = home.writer(thread)
+    await writer.write(e.MessageStart(message_id="m", at=AT), e.TextStart(id="p", step=1))
+    words = [f"{number} " for number in range(400)]
+
+    async def stream() -> None:
+        for word in words:
+            await writer.write(e.TextDelta(id="p", delta=word))
+        await writer.write(e.TextEnd(id="p"), e.MessageFinish(message_id="m", reason="stop"))
+
+    streaming = asyncio.create_task(stream())
+    last: Client | None = None
+    for reload in range(6):
+        client = await stack.enter_async_context(await Client.open(home.url))
+        # Alternately a tab that remembers where it was, and one that knows nothing.
+        view = await (client.subscribe(thread) if last is None or reload % 2 else client.resume(thread, last))
+        known = len(view.text)
+        await client.until(lambda view=view, known=known: len(view.text) > known or view.idle)  # type: ignore[misc]
+        if reload < 5:
+            await client.cut()
+        last = client
+    await streaming
+    assert last is not None
+    view = last.views[thread]
+    await last.until(lambda: view.state["messages"][-1]["status"] == "final")
+    assert view.text == "".join(words)
