@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from .shapes import Body, Id, Integer, Shape, Timestamp, absent
+from .shapes import Body, Id, Integer, Shape, Text, Timestamp, absent
 from .state import Action, Claim, Message, Progress, Resolution
 
 __all__ = [
@@ -84,7 +84,7 @@ class TextDelta(Shape):
 
     type: Literal["text-delta"] = "text-delta"
     id: Id
-    delta: str
+    delta: Text
 
 
 class TextEnd(Shape):
@@ -107,7 +107,7 @@ class ReasoningDelta(Shape):
 
     type: Literal["reasoning-delta"] = "reasoning-delta"
     id: Id
-    delta: str
+    delta: Text
 
 
 class ReasoningEnd(Shape):
@@ -122,7 +122,7 @@ class ToolInputStart(Shape):
 
     type: Literal["tool-input-start"] = "tool-input-start"
     tool_call_id: Id
-    tool_name: str
+    tool_name: Text
     step: int
 
 
@@ -131,7 +131,7 @@ class ToolInputDelta(Shape):
 
     type: Literal["tool-input-delta"] = "tool-input-delta"
     tool_call_id: Id
-    input_text_delta: str
+    input_text_delta: Text
 
 
 class ToolInputAvailable(Shape):
@@ -139,7 +139,7 @@ class ToolInputAvailable(Shape):
 
     type: Literal["tool-input-available"] = "tool-input-available"
     tool_call_id: Id
-    tool_name: str
+    tool_name: Text
     step: int
     input: Body
 
@@ -197,7 +197,7 @@ class ToolOutputError(Shape):
 
     type: Literal["tool-output-error"] = "tool-output-error"
     tool_call_id: Id
-    error_text: str
+    error_text: Text
 
 
 class DataEvent(Shape):
@@ -205,7 +205,7 @@ class DataEvent(Shape):
 
     type: Literal["data"] = "data"
     id: Id
-    name: str
+    name: Text
     data: Body
     step: int | None = absent()
 
@@ -215,8 +215,8 @@ class StepFinish(Shape):
 
     type: Literal["step-finish"] = "step-finish"
     step: int
-    reason: str
-    usage: dict[str, Integer] | None = absent()
+    reason: Text
+    usage: dict[Text, Integer] | None = absent()
 
 
 class StepReset(Shape):
@@ -231,8 +231,8 @@ class MessageFinish(Shape):
 
     type: Literal["message-finish"] = "message-finish"
     message_id: Id
-    reason: str
-    error_text: str | None = absent()
+    reason: Text
+    error_text: Text | None = absent()
 
 
 class RunStart(Shape):
@@ -256,7 +256,7 @@ class ThreadUpdated(Shape):
     """The thread's own attributes changed."""
 
     type: Literal["thread-updated"] = "thread-updated"
-    title: str | None = absent()
+    title: Text | None = absent()
 
 
 Event = (

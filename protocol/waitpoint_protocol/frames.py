@@ -12,7 +12,7 @@ from pydantic import Field, TypeAdapter
 
 from .codes import RefusalCode, ResetWhy
 from .events import Event
-from .shapes import Body, Id, Shape, ThreadId, absent
+from .shapes import Body, Id, Shape, Text, ThreadId, absent
 from .state import Message, Resolution, ThreadState
 
 __all__ = [
@@ -79,8 +79,8 @@ class UserFile(Shape):
 
     type: Literal["file"] = "file"
     url: Annotated[str, Field(min_length=1)]
-    media_type: str
-    name: str | None = absent()
+    media_type: Text
+    name: Text | None = absent()
 
 
 class UserData(Shape):
@@ -88,7 +88,7 @@ class UserData(Shape):
 
     type: Literal["data"] = "data"
     id: Id
-    name: str
+    name: Text
     data: Body
 
 
@@ -108,7 +108,7 @@ class Hello(Shape):
     """The first frame, once, within the hello timeout; names threads to rejoin in the same round trip."""
 
     type: Literal["hello"] = "hello"
-    token: str | None = absent()
+    token: Text | None = absent()
     subscribe: list[Subscription] | None = absent()
 
 
@@ -116,7 +116,7 @@ class Auth(Shape):
     """A fresh token for the running connection."""
 
     type: Literal["auth"] = "auth"
-    token: str
+    token: Text
 
 
 class Pong(Shape):
@@ -234,8 +234,8 @@ CLIENT_FRAME: TypeAdapter[ClientFrame] = TypeAdapter(Annotated[ClientFrame, Fiel
 class Identity(Shape):
     """Who the server takes this connection for."""
 
-    id: str
-    name: str | None = absent()
+    id: Text
+    name: Text | None = absent()
 
 
 class Limits(Shape):
@@ -279,10 +279,10 @@ class Events(Shape):
 
     type: Literal["events"] = "events"
     thread: ThreadId
-    log: str
+    log: Text
     seq: int
-    prev: str
-    tag: str
+    prev: Text
+    tag: Text
     events: list[Annotated[Event, Field(discriminator="type")]]
 
 
@@ -305,9 +305,9 @@ class Reset(Shape):
 class FieldError(Shape):
     """One thing wrong with a payload: where (keys and indexes from the root), what, and a stable code."""
 
-    path: list[str | int]
-    message: str
-    code: str
+    path: list[Text | int]
+    message: Text
+    code: Text
 
 
 class Page(Shape):
@@ -337,7 +337,7 @@ class Reject(Shape):
     id: Id | None = absent()
     thread: ThreadId | None = absent()
     code: RefusalCode
-    message: str
+    message: Text
     errors: list[FieldError] | None = absent()
     winner: Resolution | None = absent()
     retry_ms: int | None = absent()
@@ -353,7 +353,7 @@ class Goodbye(Shape):
     """The server will close this socket; reconnect at a random moment within ``reconnectWithin`` ms."""
 
     type: Literal["goodbye"] = "goodbye"
-    reason: str
+    reason: Text
     reconnect_within: int
 
 

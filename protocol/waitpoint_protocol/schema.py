@@ -53,6 +53,8 @@ def _tidy(node: Any, *, closed: bool) -> Any:
     for key, item in node.items():
         if key in ("title", "discriminator"):
             continue  # derived names, and a keyword of another standard
+        if key == "minLength" and item == 0:
+            continue
         if key == "additionalProperties" and item is False and not closed:
             continue
         if key == "description":

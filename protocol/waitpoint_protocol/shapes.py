@@ -13,7 +13,7 @@ from pydantic_core import PydanticCustomError
 
 from .values import MAX_SAFE_INTEGER, Value, ValueRefused, normalise
 
-__all__ = ["Body", "Id", "Integer", "Shape", "ThreadId", "Timestamp", "absent"]
+__all__ = ["Body", "Id", "Integer", "JsonObject", "Shape", "Text", "ThreadId", "Timestamp", "absent"]
 
 
 class Shape(BaseModel):
@@ -51,6 +51,12 @@ def _check(value: object) -> Value:
 
 Body = Annotated[Any, AfterValidator(_check)]
 """A JSON value inside a frame or event; checked and normalised on entry (promise 11)."""
+
+Text = Annotated[str, StringConstraints(min_length=0)]
+"""Any well-formed text. A bare ``str`` field would take a lone surrogate and break only when it is written."""
+
+JsonObject = Annotated[dict[str, Any], AfterValidator(_check)]
+"""A JSON object inside a frame or event, checked like a :data:`Body`."""
 
 Integer = Annotated[int, Field(ge=-MAX_SAFE_INTEGER, le=MAX_SAFE_INTEGER)]
 """A whole number that every peer can hold exactly."""

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import ConfigDict, Field, with_config
 from typing_extensions import TypedDict
 
-from .shapes import Body
+from .shapes import Body, JsonObject, Text
 
 __all__ = [
     "Action",
@@ -43,19 +43,19 @@ ToolState = Literal["input-streaming", "input-available", "running", "waiting", 
 class Actor(TypedDict):
     """Who did something: a person (or program) with an identity, or the system itself."""
 
-    id: str
+    id: Text
     kind: Literal["person", "system"]
-    name: NotRequired[str]
+    name: NotRequired[Text]
 
 
 @_closed
 class Origin(TypedDict):
     """Where an action comes from."""
 
-    toolName: str
-    suspendName: str
-    messageId: str
-    toolCallId: str
+    toolName: Text
+    suspendName: Text
+    messageId: Text
+    toolCallId: Text
 
 
 @_closed
@@ -63,21 +63,21 @@ class Claim(TypedDict):
     """Which connection is working on an action that only one tab may do."""
 
     by: Actor
-    connection: str
+    connection: Text
 
 
 @_closed
 class Action(TypedDict):
     """One pending visit to a wait point. ``name`` is ``toolName.waitPoint``; ``schema`` the answer's JSON Schema."""
 
-    id: str
-    name: str
-    kind: NotRequired[str]
+    id: Text
+    name: Text
+    kind: NotRequired[Text]
     input: Body
-    schema: dict[str, Any]
+    schema: JsonObject
     origin: Origin
-    at: str
-    expiresAt: NotRequired[str]
+    at: Text
+    expiresAt: NotRequired[Text]
     claim: NotRequired[Claim]
 
 
@@ -87,21 +87,21 @@ class Resolution(TypedDict):
 
     how: Literal["submitted", "cancelled", "failed", "expired"]
     by: Actor
-    at: str
+    at: Text
     data: NotRequired[Body]
     redacted: NotRequired[bool]
-    reason: NotRequired[str]
-    message: NotRequired[str]
+    reason: NotRequired[Text]
+    message: NotRequired[Text]
 
 
 @_closed
 class ActionRecord(TypedDict):
     """A visit to a wait point as the tool part remembers it: what was asked, and how it ended."""
 
-    id: str
-    suspendName: str
+    id: Text
+    suspendName: Text
     input: Any
-    at: str
+    at: Text
     resolution: NotRequired[Resolution]
 
 
@@ -110,9 +110,9 @@ class TextPart(TypedDict):
     """Text; ``state`` is ``streaming`` until it is complete."""
 
     type: Literal["text"]
-    id: NotRequired[str]
+    id: NotRequired[Text]
     step: NotRequired[int]
-    text: str
+    text: Text
     state: Literal["streaming", "done"]
 
 
@@ -121,9 +121,9 @@ class ReasoningPart(TypedDict):
     """The model's reasoning, when it shares it."""
 
     type: Literal["reasoning"]
-    id: NotRequired[str]
+    id: NotRequired[Text]
     step: NotRequired[int]
-    text: str
+    text: Text
     state: Literal["streaming", "done"]
 
 
@@ -132,8 +132,8 @@ class DataPart(TypedDict):
     """Application data; a later event with the same ``id`` replaces it."""
 
     type: Literal["data"]
-    id: str
-    name: str
+    id: Text
+    name: Text
     data: Any
     step: NotRequired[int]
 
@@ -143,9 +143,9 @@ class FilePart(TypedDict):
     """A reference to a file kept elsewhere."""
 
     type: Literal["file"]
-    url: str
-    mediaType: str
-    name: NotRequired[str]
+    url: Text
+    mediaType: Text
+    name: NotRequired[Text]
 
 
 @_closed
@@ -153,7 +153,7 @@ class Progress(TypedDict):
     """How far a tool is: a fraction from 0 to 1, a sentence, or both."""
 
     fraction: NotRequired[float]
-    message: NotRequired[str]
+    message: NotRequired[Text]
 
 
 @_closed
@@ -161,17 +161,17 @@ class ToolPart(TypedDict):
     """One tool call. ``inputText`` exists only while the input streams."""
 
     type: Literal["tool"]
-    toolCallId: str
-    toolName: str
+    toolCallId: Text
+    toolName: Text
     step: int
     state: ToolState
-    inputText: NotRequired[str]
+    inputText: NotRequired[Text]
     input: NotRequired[Any]
     attempt: NotRequired[int]
     progress: NotRequired[Progress]
     actions: list[ActionRecord]
     output: NotRequired[Any]
-    errorText: NotRequired[str]
+    errorText: NotRequired[Text]
 
 
 Part = Annotated[TextPart | ReasoningPart | DataPart | FilePart | ToolPart, Field(discriminator="type")]
@@ -181,14 +181,14 @@ Part = Annotated[TextPart | ReasoningPart | DataPart | FilePart | ToolPart, Fiel
 class Message(TypedDict):
     """A message. ``reason`` says why an assistant message ended; ``errorText`` is there when it ended in an error."""
 
-    id: str
+    id: Text
     role: Literal["user", "assistant", "system"]
     parts: list[Part]
     status: Literal["open", "final"]
-    at: str
+    at: Text
     by: NotRequired[Actor]
-    reason: NotRequired[str]
-    errorText: NotRequired[str]
+    reason: NotRequired[Text]
+    errorText: NotRequired[Text]
 
 
 @_closed
@@ -199,13 +199,13 @@ class ThreadState(TypedDict):
     first one shown (ask for them with ``history``); ``pending`` is in order of suspension.
     """
 
-    thread: str
+    thread: Text
     status: Literal["idle", "running", "waiting"]
     messages: list[Message]
     before: int
     pending: list[Action]
     queued: list[Message]
-    title: NotRequired[str]
+    title: NotRequired[Text]
 
 
 def empty(thread: str) -> ThreadState:

@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 
 from protocol.strategies import client_frames, event_lists, values
 from waitpoint_protocol.codec import JSON, MSGPACK, BadFrame
-from waitpoint_protocol.events import TYPES, decode_events, dump_events, encode_events
+from waitpoint_protocol.events import TYPES, TextDelta, decode_events, dump_events, encode_events
 from waitpoint_protocol.frames import SERVER_FRAME, Events, dump_frame
 from waitpoint_protocol.packed import dump_msgpack, parse_msgpack
 from waitpoint_protocol.schema import schemas
@@ -184,6 +184,14 @@ def test_a_batch_that_is_damaged_is_not_read_as_a_shorter_one() -> None:
     ):
         with pytest.raises(ValueError):
             decode_events(body)
+
+
+def test_a_delta_that_ends_inside_a_surrogate_pair_cannot_be_made_or_read() -> None:
+    for half in ("\ud83d", "\udc4d", "a\ud83d"):
+        with pytest.raises(ValueError):
+            TextDelta(id="x1", delta=half)
+    with pytest.raises(ValueError):
+        decode_events('[{"type":"text-delta","id":"x1","delta":"\\ud83d"}]')
 
 
 def test_every_event_type_is_known_to_the_reader() -> None:
