@@ -15,7 +15,7 @@ import { WaitpointError } from "./errors.js";
  * @typedef {T extends any ? Omit<T, "id"> : never} Unnamed  A command before it got its id.
  */
 
-/** @typedef {(command: Unnamed<CommandFrame>) => Promise<Ack>} Ask  Sends a command; settles once, with the server's answer. */
+/** @typedef {(command: Unnamed<CommandFrame>) => Promise<Ack>} Ask  Sends a command; settles once, as the server said. */
 
 /** Longest text of a failure that the protocol takes, in characters (code points). */
 const LONGEST = 2_000;
@@ -56,8 +56,8 @@ export class Action {
   }
 
   /**
-   * Answer. Rejects with code `invalid` and `errors` if the answer does not match the schema (the action stays pending),
-   * with `already-resolved` and `winner` if somebody was first. `null` is an answer; nothing at all is not.
+   * Answer. Rejects with code `invalid` and `errors` if the answer does not match the schema (the action stays
+   * pending), with `already-resolved` and `winner` if somebody was first. `null` is an answer; nothing at all is not.
    *
    * @param {any} data
    * @returns {Promise<Ack>}

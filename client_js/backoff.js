@@ -21,7 +21,7 @@ export function ceiling(attempt, base = 500) {
 }
 
 /**
- * Full jitter: anything from nothing to the ceiling, so that clients that lost a server together do not return together.
+ * Full jitter: anything from nothing to the ceiling, so that clients that lost a server together do not come back so.
  *
  * @param {number} attempt
  * @param {number} random  in [0, 1)

@@ -51,7 +51,7 @@ export function mayReturn(code) {
  */
 export function words(code, reason) {
   const known = WORDS[code] ?? `the connection closed with code ${code}`;
-  return reason ? `${known}: ${reason}` : known;
+  return reason && !known.includes(reason) ? `${known}: ${reason}` : known;
 }
 
 /**

@@ -85,7 +85,8 @@ function check(value, path, room, budget) {
  * @param {(string | number)[]} path
  */
 function text(value, path) {
-  if (LONE_SURROGATE.test(value)) throw new ValueRefused("bad-unicode", "text with a lone surrogate", path.map(printable));
+  if (!LONE_SURROGATE.test(value)) return;
+  throw new ValueRefused("bad-unicode", "text with a lone surrogate", path.map(printable));
 }
 
 /**

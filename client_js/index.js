@@ -8,7 +8,7 @@
  */
 
 /** @import { Ack, CommandFrame } from "./wire.js" */
-/** @import { Effect, Standing, Status } from "./session.js" */
+/** @import { Effect, Standing, Status } from "./effects.js" */
 /** @import { Surroundings, TokenSource } from "./socket.js" */
 /** @import { Unnamed } from "./action.js" */
 
@@ -83,7 +83,9 @@ export class WaitpointClient {
     );
     const view = this.#shell.session.view(id);
     if (view !== null) thread.show(view);
-    if (this.#threads.size >= SWEEP) for (const [name, ref] of this.#threads) if (!ref.deref()) this.#threads.delete(name);
+    if (this.#threads.size >= SWEEP) {
+      for (const [name, ref] of this.#threads) if (ref.deref() === undefined) this.#threads.delete(name);
+    }
     this.#threads.set(id, new WeakRef(thread));
     return thread;
   }
@@ -173,7 +175,7 @@ function endpoint(url) {
   return absolute.href;
 }
 
-/** A command's id: its idempotency key, so it must never occur twice. `randomUUID` is missing outside secure contexts. */
+/** A command's id: its idempotency key, so it never occurs twice. `randomUUID` is missing outside secure contexts. */
 function newId() {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");

@@ -12,7 +12,7 @@ export class Listeners {
   /** @param {(some: boolean) => void} [onSome]  called when the first listener comes and when the last one leaves */
   constructor(onSome = () => {}) {
     this.onSome = onSome;
-    /** @type {Set<{ fn: (...args: A) => void, told: boolean }>} One entry per call of `add`, even for the same function. */
+    /** @type {Set<{ fn: (...args: A) => void, told: boolean }>} One entry per call of `add`. */
     this.entries = new Set();
   }
 

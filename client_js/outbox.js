@@ -1,6 +1,6 @@
 /**
- * Commands that were not answered yet. Each keeps its id and its text for as long as it is here, so that sending it once
- * more is the same command to the server. A command leaves exactly once, by {@link Outbox.take}.
+ * Commands that were not answered yet, and when each is to be sent (again). Each keeps its id and its text for as
+ * long as it is here, so that sending it once more is the same command to the server. It leaves once, by `take`.
  *
  * Pure: time is an argument. Knows nothing of sockets, only the number of the connection that a command was sent on.
  *
@@ -90,7 +90,7 @@ export class Outbox {
    */
   largest(connection) {
     const sent = [...this.entries.values()].filter((entry) => entry.sentOn === connection);
-    return sent.reduce((/** @type {Entry | null} */ most, entry) => (entry.bytes > (most?.bytes ?? 0) ? entry : most), null);
+    return sent.reduce((/** @type {Entry | null} */ most, one) => (one.bytes > (most?.bytes ?? 0) ? one : most), null);
   }
 
   /**
@@ -119,7 +119,7 @@ export class Outbox {
    * @param {number} connection
    */
   nextAt(connection) {
-    return this.#next(connection).reduce((soonest, entry) => Math.min(soonest, this.#dueAt(entry, connection)), Infinity);
+    return Math.min(...this.#next(connection).map((entry) => this.#dueAt(entry, connection)));
   }
 
   /**

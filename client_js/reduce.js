@@ -9,7 +9,12 @@
  * @module
  */
 
-/** @import { ActionRecord, ActionShape, DataPart, Event, Message, Part, ReasoningPart, TextPart, ThreadState, ToolPart } from "./wire.js" */
+/** @import { ActionRecord, ActionShape, DataPart, Event, Part } from "./wire.js" */
+/** @import { ReasoningPart, TextPart, ThreadState, ToolPart } from "./wire.js" */
+
+import { Draft, openMessage } from "./draft.js";
+
+export { openMessage };
 
 /** @type {ReadonlySet<string>} Tool states that never change again. */
 export const TERMINAL = new Set(["output-available", "output-error"]);
@@ -49,84 +54,14 @@ export function fold(state, events) {
 }
 
 /**
- * The assistant message that is being written, or `null`.
- *
- * @param {ThreadState} state
- * @returns {Message | null}
- */
-export function openMessage(state) {
-  const last = state.messages[state.messages.length - 1];
-  return last !== undefined && last.status === "open" ? last : null;
-}
-
-/**
  * How many tool calls of the open message have no result yet. The model goes on when it reaches zero.
  *
  * @param {ThreadState} state
  */
 export function waitingFor(state) {
   const message = openMessage(state);
-  return message === null ? 0 : message.parts.filter((part) => part.type === "tool" && !TERMINAL.has(part.state)).length;
-}
-
-/** A state under change: copies an object the first time it is written to, and remembers which are its own copies. */
-class Draft {
-  /** @param {ThreadState} state */
-  constructor(state) {
-    this.state = state;
-    /** @type {WeakSet<object>} */
-    this.own = new WeakSet();
-  }
-
-  /** The state, to write to. */
-  root() {
-    return (this.state = this.copy(this.state));
-  }
-
-  /**
-   * A list of the state, to write to.
-   *
-   * @template {"messages" | "pending" | "queued"} K
-   * @param {K} name
-   * @returns {ThreadState[K]}
-   */
-  list(name) {
-    const root = this.root();
-    return (root[name] = this.copy(root[name]));
-  }
-
-  /** The open message with its list of parts, to write to; only if there is one. */
-  open() {
-    const messages = this.list("messages");
-    const last = messages.length - 1;
-    const message = (messages[last] = this.copy(messages[last]));
-    message.parts = this.copy(message.parts);
-    return message;
-  }
-
-  /**
-   * The part at `index` of the open message, to write to.
-   *
-   * @template {Part} P
-   * @param {number} index
-   * @returns {P}
-   */
-  part(index) {
-    const { parts } = this.open();
-    return /** @type {P} */ (parts[index] = this.copy(parts[index]));
-  }
-
-  /**
-   * @template {object} T
-   * @param {T} value
-   * @returns {T}
-   */
-  copy(value) {
-    if (this.own.has(value)) return value;
-    const copied = /** @type {T} */ (Array.isArray(value) ? value.slice() : { ...value });
-    this.own.add(copied);
-    return copied;
-  }
+  const parts = message === null ? [] : message.parts;
+  return parts.filter((part) => part.type === "tool" && !TERMINAL.has(part.state)).length;
 }
 
 /**
@@ -269,7 +204,9 @@ function changeToolInput(draft, event) {
     case "tool-input-available": {
       const { toolCallId, toolName, step, input } = event;
       if (state === null) {
-        return addPart(draft, { type: "tool", toolCallId, toolName, step, state: "input-available", input, actions: [] });
+        return addPart(draft, {
+          type: "tool", toolCallId, toolName, step, state: "input-available", input, actions: [],
+        });
       }
       if (state !== "input-streaming") return;
       const part = /** @type {ToolPart} */ (draft.part(found));
@@ -284,7 +221,7 @@ function changeToolInput(draft, event) {
 
 /**
  * @param {Draft} draft
- * @param {Extract<Event, { type: "tool-running" | "tool-progress" | "tool-output-available" | "tool-output-error" }>} event
+ * @param {Extract<Event, { type: `tool-${"running" | "progress" | "output-available" | "output-error"}` }>} event
  */
 function changeTool(draft, event) {
   const found = findTool(draft.state, event.toolCallId);
@@ -398,7 +335,8 @@ function changeMessage(draft, event) {
  * @param {Extract<Event, { type: "data" }>} event
  */
 function changeData(draft, event) {
-  const found = (openMessage(draft.state)?.parts ?? []).findIndex((part) => part.type === "data" && part.id === event.id);
+  const parts = openMessage(draft.state)?.parts ?? [];
+  const found = parts.findIndex((part) => part.type === "data" && part.id === event.id);
   if (found >= 0) {
     const part = /** @type {DataPart} */ (draft.part(found));
     part.name = event.name;

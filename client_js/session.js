@@ -1,8 +1,8 @@
 /**
- * The connection as a pure machine: what happened goes in, what to do comes out. It decides when to fetch a token, open,
- * greet, resume, send, send again, leave and give up. Sockets, timers, the clock and chance are all on the other side:
+ * The connection as a pure machine: what happened goes in, what to do comes out. It decides when to fetch a token,
+ * open, greet, resume, send, send again, leave and give up. Sockets, timers, clock and chance are on the other side:
  * time and randomness are arguments, and every input about a socket carries the number of the attempt it belongs to, so
- * that what an old socket still has to say is ignored: by its number once the next attempt began, and by the phase before.
+ * that what an old socket still has to say is ignored (by its number once the next attempt began, by the phase before).
  *
  * | phase    | waits for                       | ends by itself after            |
  * |----------|---------------------------------|---------------------------------|
@@ -19,14 +19,14 @@
  */
 
 /** @import { Ack, CommandFrame, Reject, ServerFrame, Welcome } from "./wire.js" */
+/** @import { Effect, Input, Phase, Standing, Status } from "./effects.js" */
 /** @import { Follow } from "./roster.js" */
-/** @import { View } from "./subscription.js" */
 
 import { STABLE, delay } from "./backoff.js";
 import { mayReturn, wait, words } from "./close.js";
-import { byteLength, decode, encode, encodeCommand } from "./codec.js";
+import { decode, encode } from "./codec.js";
+import { Commands, FOR_NOW, local } from "./commands.js";
 import { WaitpointError } from "./errors.js";
-import { Outbox } from "./outbox.js";
 import { Roster } from "./roster.js";
 
 /** Longest stay in a phase, in ms. */
@@ -39,40 +39,8 @@ const SILENCE = 2.5;
 const ASLEEP = 1_500;
 const WAKING = 3_000;
 
-/** @typedef {"idle" | "token" | "opening" | "greeting" | "ready" | "leaving" | "waiting" | "closed"} Phase */
-/** @typedef {"idle" | "connecting" | "connected" | "reconnecting" | "closed"} Status */
-/** @typedef {{ status: Status, reason: string | null, code: number | null, retryAt: number | null }} Standing */
-
-/**
- * @typedef {{ type: "subscribe" | "unsubscribe", thread: string }
- *   | { type: "command", frame: CommandFrame }
- *   | { type: "token", attempt: number, token: string | null }
- *   | { type: "token-failed", attempt: number, message: string }
- *   | { type: "opened", attempt: number }
- *   | { type: "message", attempt: number, data: unknown }
- *   | { type: "closed", attempt: number, code: number, reason: string }
- *   | { type: "tick" | "awake" | "reopen" | "close" }} Input
- *   `awake`: the page became visible or the network came back. `close`: the user is done with the client.
- */
-
-/**
- * @typedef {{ type: "get-token", attempt: number }
- *   | { type: "open", attempt: number }
- *   | { type: "send", text: string }
- *   | { type: "close", code: number, reason: string }
- *   | { type: "settle", id: string, ack: Ack, error: null }
- *   | { type: "settle", id: string, ack: null, error: WaitpointError }
- *   | { type: "publish", thread: string, view: View }
- *   | { type: "standing", standing: Standing }
- *   | { type: "wake", at: number }} Effect
- *   `send` and `close` are about the socket opened last. `wake`: send a `tick` at this time; replaces the one before (`Infinity`: none).
- */
-
-/** Refusals that ask for patience: the same command may be sent again. */
-const FOR_NOW = new Set(["unavailable", "busy", "rate-limited"]);
-
-/** How long to send no commands after sending too fast, in ms; what refills meanwhile is used at once. */
-const PAUSE = 1_000;
+/** @type {ReadonlySet<Phase>} Phases that have a socket. */
+const CARRYING = new Set(/** @type {Phase[]} */ (["opening", "greeting", "ready", "leaving"]));
 
 /** @type {{ reason: string | null, code: number | null }} */
 const NO_TROUBLE = { reason: null, code: null };
@@ -98,7 +66,7 @@ export class Session {
     this.token = null;
     /** True once the user closed the client. */
     this.finished = false;
-    this.outbox = new Outbox();
+    this.commands = new Commands((settle) => this.effects.push(settle));
     this.roster = new Roster();
     /** What went wrong last; nothing while connected. */
     this.trouble = NO_TROUBLE;
@@ -215,11 +183,11 @@ export class Session {
       this.touched.add(follow);
       this.#send(encode({ type: "unsubscribe", thread: follow.thread }));
     }
-    for (const { text } of this.outbox.send(this.attempt, this.now)) this.#send(text);
+    for (const { text } of this.commands.outbox.send(this.attempt, this.now)) this.#send(text);
   }
 
   #wanted() {
-    return this.outbox.size > 0 || this.roster.wanted;
+    return this.commands.size > 0 || this.roster.wanted;
   }
 
   #begin() {
@@ -287,8 +255,7 @@ export class Session {
         this.trouble = NO_TROUBLE;
         this.#enter("ready");
         this.#heard();
-        for (const { id } of this.outbox.over(frame.limits.frameBytes)) this.#tooLarge(id);
-        return;
+        return this.commands.limited(frame.limits.frameBytes);
       case "ping":
         return this.#send(encode({ type: "pong" }));
       case "goodbye":
@@ -308,80 +275,30 @@ export class Session {
     }
   }
 
+  /** @param {CommandFrame} frame */
+  #command(frame) {
+    if (this.phase === "closed") return this.commands.refuse(frame.id, local("closed", this.#farewell()));
+    this.commands.ask(frame, this.roster.get(frame.thread)?.subscription.epoch ?? 0);
+  }
+
   /** @param {Ack} ack */
   #ack(ack) {
-    const entry = this.outbox.take(ack.id);
-    if (entry === null) return;
-    const follow = this.roster.get(entry.thread);
-    if (ack.page !== undefined && follow !== null) {
-      this.touched.add(follow);
-      follow.subscription.older(ack.page, entry.epoch);
-    }
-    this.effects.push({ type: "settle", id: ack.id, ack, error: null });
+    const asked = this.commands.accepted(ack);
+    const follow = asked === null ? null : this.roster.get(asked.thread);
+    if (asked === null || ack.page === undefined || follow === null) return;
+    this.touched.add(follow);
+    follow.subscription.older(ack.page, asked.epoch);
   }
 
   /** @param {Reject} reject */
   #reject(reject) {
-    const { id, thread, code } = reject;
-    if (code === "rate-limited") this.outbox.pause(this.now + (reject.retryMs ?? 0) + PAUSE);
-    if (id !== undefined) {
-      if (FOR_NOW.has(code) && this.outbox.putOff(id, this.now, this.random, reject.retryMs ?? 0)) return;
-      return this.#refuse(id, WaitpointError.of(reject));
-    }
-    if (code === "too-large") {
-      const largest = this.outbox.largest(this.attempt);
-      if (largest !== null) this.#refuse(largest.id, WaitpointError.of(reject));
-      return;
-    }
+    const { id, thread, code, retryMs = 0 } = reject;
+    if (id !== undefined) return this.commands.rejected({ ...reject, id }, this.now, this.random);
+    if (code === "too-large") return this.commands.oversized(this.attempt);
     const follow = thread === undefined ? null : this.roster.get(thread);
     if (follow === null) return;
     this.touched.add(follow);
-    follow.rejected(WaitpointError.of(reject), FOR_NOW.has(code), this.now, this.random, reject.retryMs ?? 0);
-  }
-
-  // --- commands
-
-  /** @param {CommandFrame} frame */
-  #command(frame) {
-    if (this.phase === "closed") return this.#refuse(frame.id, this.#closedError());
-    let text;
-    try {
-      text = encodeCommand(frame);
-    } catch (error) {
-      // Whatever else a getter or a proxy in the payload may throw is also an answer to its sender, and to nobody else.
-      const refused = error instanceof WaitpointError ? error : new WaitpointError("invalid", `unreadable payload: ${error}`, { local: true });
-      return this.#refuse(frame.id, refused);
-    }
-    const bytes = byteLength(text);
-    if (bytes > (this.welcome?.limits.frameBytes ?? Infinity)) return this.#tooLarge(frame.id, bytes);
-    const { id, type, thread } = frame;
-    const epoch = this.roster.get(thread)?.subscription.epoch ?? 0;
-    if (this.outbox.add({ id, type, thread, epoch, text, bytes })) return;
-    this.#refuse(id, new WaitpointError("busy", "too many unanswered commands; wait for some first", { local: true }));
-  }
-
-  /**
-   * @param {string} id
-   * @param {number} [bytes]
-   */
-  #tooLarge(id, bytes = this.outbox.entries.get(id)?.bytes ?? 0) {
-    const message = `frame of ${bytes} bytes; the limit is ${this.welcome?.limits.frameBytes}`;
-    this.#refuse(id, new WaitpointError("too-large", message, { local: true }));
-  }
-
-  /**
-   * @param {string} id
-   * @param {WaitpointError} error
-   */
-  #refuse(id, error) {
-    const kept = this.outbox.take(id);
-    // A reject for a command that was settled before, or that is not ours, settles nothing.
-    if (kept === null && !error.local) return;
-    this.effects.push({ type: "settle", id, ack: null, error });
-  }
-
-  #closedError() {
-    return new WaitpointError("closed", `the client is closed: ${this.trouble.reason}`, { local: true });
+    follow.rejected(WaitpointError.of(reject), FOR_NOW.has(code), this.now, this.random, retryMs);
   }
 
   // --- the way down
@@ -432,13 +349,7 @@ export class Session {
         return;
     }
     if (!mayReturn(code)) return this.#end(code, words(code, said));
-    if (code === 1009) {
-      const largest = this.outbox.largest(this.attempt);
-      if (largest !== null) {
-        const message = `the server closed the connection over a frame of ${largest.bytes} bytes`;
-        this.#refuse(largest.id, new WaitpointError("too-large", message));
-      }
-    }
+    if (code === 1009) this.commands.oversized(this.attempt);
     this.#forgive();
     const drainWindow = this.welcome?.drainWindow ?? null;
     this.#lost(code, words(code, said), wait(code, { attempt: this.failures, random: this.random, drainWindow }));
@@ -446,7 +357,7 @@ export class Session {
 
   /** This socket is of no use. Its close event may never come, so nothing waits for it. @param {string} reason */
   #giveUp(reason) {
-    if (this.phase !== "opening" && this.phase !== "greeting" && this.phase !== "ready" && this.phase !== "leaving") return;
+    if (!CARRYING.has(this.phase)) return; // an earlier frame of the same message had this socket given up
     this.effects.push({ type: "close", code: 1000, reason: "gave up" });
     this.#forgive();
     this.#lost(null, reason, delay(this.failures, this.random));
@@ -490,16 +401,22 @@ export class Session {
     this.#enter("closed");
     this.trouble = { reason, code };
     for (const follow of this.roster.disconnected()) this.touched.add(follow);
-    for (const id of [...this.outbox.entries.keys()]) this.#refuse(id, this.#closedError());
+    this.commands.refuseAll(this.#farewell());
+  }
+
+  #farewell() {
+    return `the client is closed: ${this.trouble.reason}`;
   }
 
   // --- what others see
 
   #announce() {
     const { reason, code } = this.trouble;
+    /** @type {Standing} */
     const next = { status: this.#status(), reason, code, retryAt: this.phase === "waiting" ? this.deadline : null };
     const { standing } = this;
-    if (next.status === standing.status && next.reason === standing.reason && next.retryAt === standing.retryAt) return;
+    const keys = /** @type {(keyof Standing)[]} */ (Object.keys(next));
+    if (keys.every((key) => next[key] === standing[key])) return;
     this.standing = next;
     this.effects.push({ type: "standing", standing: next });
   }
@@ -520,6 +437,6 @@ export class Session {
   /** The next moment at which something happens by itself. */
   #nextAt() {
     if (this.phase !== "ready") return this.deadline;
-    return Math.min(this.deadline, this.leaveAt, this.roster.nextAt(), this.outbox.nextAt(this.attempt));
+    return Math.min(this.deadline, this.leaveAt, this.roster.nextAt(), this.commands.outbox.nextAt(this.attempt));
   }
 }

@@ -1,11 +1,11 @@
 /**
- * The shell around the pure session: the only file with a WebSocket, timers, a clock and chance, all of them injectable.
- * It carries out effects and reports what happened; it decides nothing.
+ * The shell around the pure session: the only file with a WebSocket, timers, a clock and chance, all injectable. It carries
+ * out effects and reports what happened; it decides nothing.
  *
  * @module
  */
 
-/** @import { Effect, Input } from "./session.js" */
+/** @import { Effect, Input } from "./effects.js" */
 
 import { SUBPROTOCOL } from "./codec.js";
 import { Session } from "./session.js";
@@ -21,15 +21,15 @@ import { Session } from "./session.js";
  */
 
 /**
- * @typedef {object} Surroundings  The world, as far as a client needs it. Everything has a default but `WebSocket` where
- *   the platform has none.
+ * @typedef {object} Surroundings  The world, as far as a client needs it. Everything has a default but
+ *   `WebSocket` where the platform has none.
  * @property {new (url: string, protocols: string[]) => SocketLike} WebSocket
  * @property {() => number} now  in ms
  * @property {() => number} random  in [0, 1)
  * @property {(fn: () => void, ms: number) => any} setTimeout
  * @property {(timer: any) => void} clearTimeout
- * @property {(fn: () => void) => () => void} onAwake  calls `fn` when the page is looked at again or the network is back;
- *   returns how to stop
+ * @property {(fn: () => void) => () => void} onAwake  calls `fn` when the page is looked at again or the network is
+ *   back; returns how to stop
  */
 
 /** @typedef {string | (() => string | null | undefined | Promise<string | null | undefined>)} TokenSource */
@@ -115,7 +115,7 @@ export class SocketShell {
   async #getToken(attempt) {
     try {
       const token = (typeof this.token === "function" ? await this.token() : this.token) ?? null;
-      if (token !== null && typeof token !== "string") throw new TypeError(`the token is a ${typeof token}, not a string`);
+      if (token !== null && typeof token !== "string") throw new TypeError(`a token of type ${typeof token}, not a string`);
       this.input({ type: "token", attempt, token });
     } catch (error) {
       this.input({ type: "token-failed", attempt, message: describe(error) });
@@ -136,12 +136,12 @@ export class SocketShell {
     this.current = socket;
     socket.onopen = () => this.input({ type: "opened", attempt });
     socket.onmessage = (event) => this.input({ type: "message", attempt, data: event.data });
-    socket.onclose = (event) => this.input({ type: "closed", attempt, code: event?.code ?? 1006, reason: event?.reason ?? "" });
+    socket.onclose = ({ code = 1006, reason = "" }) => this.input({ type: "closed", attempt, code, reason });
     // A close event always follows; without a listener Node's implementations would throw.
     socket.onerror = () => {};
   }
 
-  /** Let go of a socket that was given up: a dead one would otherwise hold on to this client until its TCP times out. */
+  /** Let go of a socket that was given up: a dead one would hold on to this client until its TCP times out. */
   #forget() {
     if (this.current === null) return;
     this.current.onopen = this.current.onmessage = this.current.onclose = null;
@@ -238,6 +238,7 @@ function describe(error) {
 
 /** @param {unknown} error */
 export function complain(error) {
-  if (typeof (/** @type {any} */ (globalThis).reportError) === "function") /** @type {any} */ (globalThis).reportError(error);
+  const report = /** @type {any} */ (globalThis).reportError;
+  if (typeof report === "function") report(error);
   else console.error(error);
 }

@@ -44,7 +44,7 @@ export class Thread {
   /**
    * @param {string} id
    * @param {Ask} ask
-   * @param {(thread: Thread, listened: boolean) => void} follow  called when the first listener comes and the last leaves
+   * @param {(thread: Thread, listened: boolean) => void} follow  called at the first listener and after the last
    */
   constructor(id, ask, follow) {
     /** Name of the thread. */
@@ -84,7 +84,8 @@ export class Thread {
    */
   send(content) {
     const parts = typeof content === "string" ? [{ type: /** @type {const} */ ("text"), text: content }] : content;
-    if (!Array.isArray(parts) || parts.length === 0 || parts.some((part) => part?.type === "text" && part.text === "")) {
+    const empty = !Array.isArray(parts) || parts.length === 0;
+    if (empty || parts.some((part) => part?.type === "text" && part.text === "")) {
       return Promise.reject(new WaitpointError("invalid", "a message needs some content", { local: true }));
     }
     return this.#ask({ type: "message", thread: this.id, parts });
@@ -121,8 +122,8 @@ export class Thread {
   }
 
   /**
-   * The action with this id, whether or not it is pending here: a link in a mail leads to one that was not loaded yet, a
-   * late click to one that has ended. The server judges. One that is not pending has an id and nothing to show.
+   * The action with this id, whether or not it is pending here: a link in a mail leads to one that was not loaded yet,
+   * a late click to one that has ended. The server judges. One that is not pending has an id and nothing to show.
    *
    * @param {string} id
    */

@@ -35,11 +35,14 @@
 
 /** @typedef {{ id: string, suspendName: string, input: any, at: string, resolution?: Resolution }} ActionRecord */
 /** @typedef {{ type: "text", id?: string, step?: number, text: string, state: "streaming" | "done" }} TextPart */
-/** @typedef {{ type: "reasoning", id?: string, step?: number, text: string, state: "streaming" | "done" }} ReasoningPart */
+/** @typedef {Omit<TextPart, "type"> & { type: "reasoning" }} ReasoningPart */
 /** @typedef {{ type: "data", id: string, name: string, data: any, step?: number }} DataPart */
 /** @typedef {{ type: "file", url: string, mediaType: string, name?: string }} FilePart */
 /** @typedef {{ fraction?: number, message?: string }} Progress */
-/** @typedef {"input-streaming" | "input-available" | "running" | "waiting" | "output-available" | "output-error"} ToolState */
+/**
+ * @typedef {"input-streaming" | "input-available" | "running" | "waiting" | "output-available" | "output-error"} ToolState
+ *   They only move forward, except `running` and `waiting`, which alternate.
+ */
 
 /**
  * @typedef {object} ToolPart  One tool call.
@@ -169,9 +172,36 @@
  * @property {number} [retryMs]
  */
 
-/** @typedef {{ type: "welcome", connection: string, identity: { id: string, name?: string }, limits: Limits, heartbeat: number, drainWindow: number }} Welcome */
-/** @typedef {{ type: "snapshot", thread: string, cursor: Cursor, state: ThreadState, part?: { index: number, of: number } }} Snapshot */
-/** @typedef {{ type: "events", thread: string, log: string, seq: number, prev: string, tag: string, events: Event[] }} Events */
+/**
+ * @typedef {object} Welcome
+ * @property {"welcome"} type
+ * @property {string} connection
+ * @property {{ id: string, name?: string }} identity
+ * @property {Limits} limits
+ * @property {number} heartbeat
+ * @property {number} drainWindow
+ */
+
+/**
+ * @typedef {object} Snapshot
+ * @property {"snapshot"} type
+ * @property {string} thread
+ * @property {Cursor} cursor
+ * @property {ThreadState} state
+ * @property {{ index: number, of: number }} [part]
+ */
+
+/**
+ * @typedef {object} Events
+ * @property {"events"} type
+ * @property {string} thread
+ * @property {string} log
+ * @property {number} seq
+ * @property {string} prev
+ * @property {string} tag
+ * @property {Event[]} events
+ */
+
 /** @typedef {{ type: "live", thread: string, cursor: Cursor }} Live */
 /** @typedef {{ type: "reset", thread: string, why: "gone" | "forked" | "log-lost" | "lagged" }} Reset */
 /** @typedef {{ type: "goodbye", reason: string, reconnectWithin: number }} Goodbye */

@@ -115,8 +115,8 @@ test("a full outbox against a rate limit is neither a flood nor a failure", () =
   for (let index = 0; index < 600; index++) machine.submit(`k${index}`);
   let tokens = 100; // the server's bucket: 100 at once, 50 per second
   let refused = 0;
-  for (let second = 0; machine.session.outbox.size > 0; second++) {
-    assert.ok(second < 60, `${machine.session.outbox.size} commands left after a minute`);
+  for (let second = 0; machine.session.commands.outbox.size > 0; second++) {
+    assert.ok(second < 60, `${machine.session.commands.outbox.size} commands left after a minute`);
     for (let frames = machine.take("submit"); frames.length > 0; frames = machine.take("submit")) {
       for (const { id } of frames) {
         if (tokens-- > 0) machine.receive({ type: "ack", id });
@@ -128,7 +128,7 @@ test("a full outbox against a rate limit is neither a flood nor a failure", () =
     tokens = Math.min(100, Math.max(0, tokens) + 50);
   }
   assert.ok([...machine.settled.values()].every(({ type }) => type === "ack"));
-  assert.ok(refused < 500, `${refused} frames over the limit`);
+  assert.ok(refused <= 250, `${refused} frames over the limit`); // without a pause it is twice that
 });
 
 test("messages of one thread stay in order when one is put off; answers and other threads go on", () => {
@@ -150,7 +150,7 @@ test("no more commands are in flight than the server takes; the rest follow as a
   const machine = connected();
   for (let index = 0; index < 100; index++) machine.submit(`k${index}`);
   const seen = new Set();
-  for (let round = 0; machine.session.outbox.size > 0; round++) {
+  for (let round = 0; machine.session.commands.outbox.size > 0; round++) {
     assert.ok(round < 20);
     const sent = machine.take("submit");
     assert.ok(sent.length > 0 && sent.length <= 32);

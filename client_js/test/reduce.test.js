@@ -92,7 +92,8 @@ test("what an event does not touch keeps its identity", () => {
 test("a batch of deltas copies the list of messages once", () => {
   const state = fold(started(), [{ type: "text-start", id: "x", step: 1 }]);
   let copies = 0;
-  const messages = Object.assign([...state.messages], { slice() { copies += 1; return [...this]; } });
+  const counted = (list) => Object.assign([...list], { slice() { copies += 1; return counted(this); } });
+  const messages = counted(state.messages);
   const deltas = Array.from({ length: 32 }, () => ({ type: "text-delta", id: "x", delta: "a" }));
   assert.equal(openMessage(fold({ ...state, messages }, deltas)).parts[0].text, "a".repeat(32));
   assert.equal(copies, 1);

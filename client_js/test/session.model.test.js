@@ -95,7 +95,7 @@ function happen(machine, server, random, commands) {
     case 13: return step({ type: "message", data: JSON.stringify({ type: "goodbye", reason: "draining", reconnectWithin: 5_000 }) });
     case 14: return step({ type: "message", data: '{"type":"ping"}' });
     case 15: { // refused for now
-      const [first] = machine.session.outbox.entries.keys();
+      const [first] = machine.session.commands.outbox.entries.keys();
       return first === undefined ? undefined : step({ type: "message", data: JSON.stringify({ type: "reject", id: first, code: "unavailable", message: "no store" }) });
     }
     case 16: {
@@ -139,7 +139,7 @@ test(`case 102: ${RUNS} random lives of a connection`, () => {
     }
 
     // The world is healthy again.
-    for (let turns = 0; !(machine.session.phase === "ready" && machine.views.get("t")?.live && machine.session.outbox.size === 0); turns++) {
+    for (let turns = 0; !(machine.session.phase === "ready" && machine.views.get("t")?.live && machine.session.commands.outbox.size === 0); turns++) {
       assert.ok(turns < 80, `not well again: ${where()}`);
       switch (machine.session.phase) {
         case "token": machine.token(); break;

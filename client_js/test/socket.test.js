@@ -148,5 +148,5 @@ test("a token that is not a text is told, and nothing is opened with it", async 
   world.shell({ token: () => ({ secret: 1 }) }).input({ type: "subscribe", thread: "t" });
   await world.pass(0);
   assert.equal(world.sockets.length, 0);
-  assert.match(world.effects.at(-1).standing.reason, /not a string/);
+  assert.match(world.effects.at(-1).standing.reason, /a token of type object/);
 });
