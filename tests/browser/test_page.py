@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 
@@ -313,6 +314,44 @@ def test_shift_enter_makes_a_new_line_and_markup_stays_text(tabs: Tabs, thread: 
     bubble = page.locator(".message[data-role=user] .text").first
     expect(bubble).to_have_text("<img src=x onerror=alert(1)>\nsecond line")
     assert page.locator("#log img").count() == 0
+
+
+def test_older_messages_come_on_demand_and_do_not_move_what_is_read(tabs: Tabs, thread: str) -> None:
+    talker = tabs.open()
+    talker.evaluate(
+        """async name => {
+          const { WaitpointClient } = await import("/client/index.js");
+          const client = new WaitpointClient("/ws");
+          const thread = client.thread(name);
+          const calm = state => state.live && state.status === "idle";
+          const idle = () => new Promise(done => {
+            const stop = thread.subscribe(state => calm(state) && queueMicrotask(() => (stop(), done())));
+          });
+          for (let turn = 0; turn < 30; turn += 1) {
+            await thread.send(`story ${turn}`);
+            await thread.stop();
+            await idle();
+          }
+          client.close();
+        }""",
+        thread,
+    )
+    page = tabs.open(thread)
+    expect(page.locator(".message[data-role=user]").last).to_have_text(re.compile("story 29"))
+    said = page.locator(".message[data-role=user] .text")
+    assert 0 < said.count() < 30
+    log, older = page.locator("#log"), page.get_by_role("button", name="Load older messages")
+    log.evaluate("log => log.scrollTo(0, 0)")
+    first = page.locator(".message").first
+    name = first.get_attribute("data-id")
+    before = first.bounding_box()
+    older.click()
+    expect(said).to_have_text([f"story {turn}" for turn in range(30)])
+    after = page.locator(f".message[data-id='{name}']").bounding_box()
+    assert before is not None
+    assert after is not None
+    assert abs(after["y"] - before["y"]) < 3
+    expect(older).to_be_hidden()
 
 
 def test_a_new_thread_is_empty_and_back_leads_to_the_old_one(tabs: Tabs, shot: Shot) -> None:

@@ -181,14 +181,16 @@ export class Page {
     this.#follow(state);
     const first = regions.messages.firstElementChild;
     const grew = first !== null && state.messages.length > 0 && state.messages[0].id !== first.dataset.id;
-    const update = () => this.messages.update(state.messages, (message) => message.id, this.pending);
+    const update = () => {
+      this.messages.update(state.messages, (message) => message.id, this.pending);
+      show(regions.older, state.before > 0);
+    };
     if (grew) this.place.hold(first, update);
     else update();
     this.composer.update(state);
     const empty = state.messages.length + state.queued.length + this.composer.outgoing.length === 0;
     show(regions.opening, !state.loaded && empty && state.error === null);
     show(regions.welcome, state.loaded && empty);
-    show(regions.older, state.before > 0);
     show(regions.working, state.status === "running" && !isBusy(state.messages.at(-1)));
     show(regions.stop, state.status !== "idle");
     this.#showNotice();
