@@ -6,7 +6,6 @@ import asyncio
 import json
 
 from system.test_answers import ask
-
 from waitpoint_protocol.view import waiting_for
 
 
