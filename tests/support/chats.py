@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import time
 from typing import Any, Literal
 
 from pydantic import BaseModel
@@ -135,6 +136,19 @@ async def slow(ctx: ToolContext, seconds: float, label: str = "") -> str:
 
 
 @tool
+async def block(ctx: ToolContext, how: str, seconds: float) -> str:
+    """Block the event loop, as careless tools do."""
+    journal("block", call=ctx.tool_call_id, attempt=ctx.attempt)
+    if how == "sleep":
+        time.sleep(seconds)  # noqa: ASYNC251 - the carelessness is the point
+    else:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            pass
+    return "blocked"
+
+
+@tool
 async def fast(ctx: ToolContext, label: str = "") -> str:
     """Return at once."""
     journal("fast", call=ctx.tool_call_id, label=label)
@@ -195,5 +209,5 @@ async def script(request: ModelRequest) -> Any:
 
 chat = Chat(
     ScriptedModel(script),
-    [approve, draft, value, policy, slow, fast, fail, typed, wrong_output],
+    [approve, draft, value, policy, slow, block, fast, fail, typed, wrong_output],
 )

@@ -11,16 +11,20 @@ import logging
 import secrets
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from ..desk import Desk
 from ..store.types import Claimed, Store, StoreUnavailable, UnknownOutcome
 from .driver import Chatter, Driver
-from .lease import LeaseKeeper
+from .lease import LeaseKeeper, Renewing
 
 __all__ = ["Runner"]
 
 logger = logging.getLogger(__name__)
+
+
+class LeasedStore(Store, Renewing, Protocol):
+    """A store whose leases can be renewed from another thread."""
 
 
 class Runner:
@@ -33,7 +37,7 @@ class Runner:
 
     def __init__(
         self,
-        store: Store,
+        store: LeasedStore,
         desk: Desk,
         chat: Chatter,
         *,

@@ -57,6 +57,8 @@ class RedisStore:
     """
 
     def __init__(self, url: str, *, partitions: int = DEFAULT_PARTITIONS, timeout: float = 5.0) -> None:
+        self._url = url
+        self._timeout = timeout
         self.endpoint = Endpoint(url)
         self.keys = Keys(partitions)
         self._clock = StoreClock()
@@ -81,6 +83,10 @@ class RedisStore:
         """Close the connections."""
         await self._writes.close()
         await self._reads.close()
+
+    def twin(self) -> RedisStore:
+        """The same store over connections of its own, for use on another event loop."""
+        return RedisStore(self._url, partitions=self.keys.partitions, timeout=self._timeout)
 
     def now(self) -> int:
         """The store's clock in ms, estimated to within the last round trip."""
