@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from typing import Protocol, assert_never
 
 from waitpoint_protocol.codec import Codec
@@ -60,7 +59,7 @@ class Follow:
         self._channel = channel
         self._store = store
         self._outlet = outlet
-        self._prelude: deque[bytes] = deque()
+        self._prelude: list[bytes] = []  # last first
         self._at = Cursor(log="", seq=0, tag="")
         self._batch: Batch | None = None  # the last batch taken: makes a cursor only when one is wanted
         self._index: int | None = None
@@ -156,7 +155,7 @@ class Follow:
                 assert_never(other)
 
     def _stand(self, prelude: list[bytes], cursor: Cursor) -> None:
-        self._prelude = deque(prelude)
+        self._prelude = prelude[::-1]
         self._at, self._batch, self._index = cursor, None, None
         self._live = False
         self._parked = self._channel.version
@@ -180,7 +179,7 @@ class Follow:
         while self._prelude:
             if budget <= 0:
                 return taken, True
-            taken.append(self._prelude.popleft())
+            taken.append(self._prelude.pop())
             budget -= len(taken[-1])
         if self._seeking:
             return taken, False

@@ -11,6 +11,7 @@ import random
 import secrets
 from collections.abc import Coroutine
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from waitpoint_protocol.codes import Close
@@ -131,7 +132,6 @@ class Hub:
         if message["type"] != "websocket.connect":
             return
         codec, subprotocol = choose_codec(scope.get("subprotocols", []))
-        connection = read_connection(scope)
         try:
             await send({"type": "websocket.accept", "subprotocol": subprotocol})
         except (OSError, RuntimeError):
@@ -140,8 +140,9 @@ class Hub:
             await _close(receive, send, Close.DRAINING, "draining")
         elif codec is None:
             await _close(receive, send, Close.VERSION, "none of the offered subprotocols is spoken here")
-        elif not self.guard.origin_allowed(connection):
-            logger.warning("refused a page of %s; add it to `origins` if it is yours", connection.origin)
+        elif not self.guard.origin_allowed(read_connection(scope)):
+            origin = read_connection(scope).origin
+            logger.warning("refused a page of %s; add it to `origins` if it is yours", origin)
             await _close(receive, send, Close.ORIGIN, "pages of this origin are not allowed here")
         elif len(self._sockets) >= self._max_connections:
             logger.warning("refused a connection: there are %d already", len(self._sockets))
@@ -150,7 +151,7 @@ class Hub:
             session = Session(
                 "conn_" + secrets.token_urlsafe(9), self.limits, now=self.clock(), jitter=random.uniform(0.8, 1.2)
             )
-            socket = Socket(self, session, connection, codec, receive, send)
+            socket = Socket(self, session, partial(read_connection, scope), codec, receive, send)
             self._sockets[socket] = None
             try:
                 await socket.run()

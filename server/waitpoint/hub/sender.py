@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -36,6 +35,21 @@ TAIL_BYTES = 1_048_576
 class Sender:
     """The way out of one connection. ``clock`` gives seconds."""
 
+    __slots__ = (
+        "_clock",
+        "_close",
+        "_over",
+        "_peer",
+        "_queue",
+        "_queued",
+        "_ready",
+        "_room",
+        "_send",
+        "_since",
+        "_task",
+        "codec",
+    )
+
     def __init__(
         self, codec: Codec, send: Callable[[dict[str, Any]], Awaitable[None]], peer: Peer, clock: Callable[[], float]
     ) -> None:
@@ -43,7 +57,7 @@ class Sender:
         self._send = send
         self._peer = peer
         self._clock = clock
-        self._queue: deque[bytes] = deque()
+        self._queue: list[bytes] = []
         self._queued = 0
         self._ready: dict[Follow, None] = {}
         self._task: asyncio.Task[None] | None = None
@@ -73,7 +87,9 @@ class Sender:
         for follow in self._ready:
             frames, _ = follow.take(tail)
             self._queue.extend(frames)
-            tail -= sum(len(frame) for frame in frames)
+            size = sum(map(len, frames))
+            self._queued += size
+            tail -= size
         self._ready.clear()
         self._close = (code, reason)
         self._release()
@@ -145,13 +161,15 @@ class Sender:
     def _next(self) -> dict[str, Any] | None:
         frames: list[bytes] = []
         budget = MESSAGE_BYTES
-        while self._queue and budget > 0:
-            frames.append(self._queue.popleft())
-            budget -= len(frames[-1])
-        if frames:
-            self._queued = sum(len(frame) for frame in self._queue) if self._queue else 0
-            if self._room is not None:
-                self._release()
+        if self._queue:
+            for frame in self._queue:
+                if budget <= 0:
+                    break
+                frames.append(frame)
+                budget -= len(frame)
+            del self._queue[: len(frames)]
+            self._queued -= MESSAGE_BYTES - budget
+            self._release()
         while self._ready and budget > 0:
             follow = next(iter(self._ready))
             del self._ready[follow]

@@ -51,10 +51,18 @@ class House(Protocol):
 
 
 class Socket:
-    """A connection that has been accepted."""
+    """A connection that has been accepted. ``connection`` tells what is known of it; only checking a token needs it."""
+
+    __slots__ = ("_codec", "_connection", "_follows", "_house", "_joins", "_receive", "_sender", "session")
 
     def __init__(
-        self, house: House, session: Session, connection: Connection, codec: Codec, receive: Receive, send: SendMessage
+        self,
+        house: House,
+        session: Session,
+        connection: Callable[[], Connection],
+        codec: Codec,
+        receive: Receive,
+        send: SendMessage,
     ) -> None:
         self.session = session
         self._house = house
@@ -64,7 +72,6 @@ class Socket:
         self._sender = Sender(codec, send, Peer(receive), house.clock)
         self._follows: dict[str, Follow] = {}
         self._joins: dict[str, asyncio.Task[None]] = {}
-        self._checks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
         """Read until the peer is gone. Never raises for what a peer does."""
@@ -80,6 +87,8 @@ class Socket:
                 payload: str | bytes = message["bytes"] if text is None else text
                 for item in self._codec.decode(payload, max_bytes=limit):
                     self.execute(self.session.receive(item, self._house.clock()))
+                # An idle connection waits in the next line but one for a long time; it must not hold on to these.
+                message = payload = text = item = None  # type: ignore[assignment]
                 await self._sender.room()
         finally:
             self._end()
@@ -115,9 +124,9 @@ class Socket:
                 case Leave(thread):
                     self._leave(thread)
                 case Authenticate(hello):
-                    self._check(self._authenticate(hello))
+                    self._house.run(self._authenticate(hello))
                 case Reauthenticate(auth):
-                    self._check(self._reauthenticate(auth))
+                    self._house.run(self._reauthenticate(auth))
                 case CloseSocket(code, reason):
                     self._sender.close(code, reason)
                     self._forget()
@@ -135,14 +144,9 @@ class Socket:
 
     # --- who
 
-    def _check(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._checks.add(task)
-        task.add_done_callback(self._checks.discard)
-
     async def _authenticate(self, hello: frames.Hello) -> None:
         try:
-            identity = await self._house.guard.identify(self._connection, hello)
+            identity = await self._house.guard.identify(self._connection(), hello)
         except AuthUnavailable:
             self.execute(self.session.unauthenticated(for_now=True))
             return
@@ -153,7 +157,7 @@ class Socket:
 
     async def _reauthenticate(self, auth: frames.Auth) -> None:
         try:
-            identity = await self._house.guard.identify(self._connection, frames.Hello(token=auth.token))
+            identity = await self._house.guard.identify(self._connection(), frames.Hello(token=auth.token))
         except AuthUnavailable:
             self.execute(self.session.unauthenticated(for_now=True))
             return
@@ -215,6 +219,4 @@ class Socket:
     def _end(self) -> None:
         self.session.close(Close.NORMAL, "")
         self._forget()
-        for task in tuple(self._checks):
-            task.cancel()
         self._sender.stop()
