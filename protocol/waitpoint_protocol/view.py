@@ -51,7 +51,11 @@ def apply(state: ThreadState, event: e.Event) -> None:
         case e.TextDelta() | e.ReasoningDelta():
             text = _text(state, event)
             if text is not None and text["state"] == "streaming":
-                text["text"] += event.delta
+                # While only this name holds it, the text grows in place; else each delta would copy all of it.
+                said = text["text"]
+                text["text"] = ""
+                said += event.delta
+                text["text"] = said
         case e.TextStart():
             _add_text(state, {"type": "text", "id": event.id, "step": event.step, "text": "", "state": "streaming"})
         case e.ReasoningStart():
@@ -130,7 +134,9 @@ def _apply_tool_input(state: ThreadState, event: e.ToolInputStart | e.ToolInputD
     match event:
         case e.ToolInputDelta():
             if part is not None and part["state"] == "input-streaming":
-                part["inputText"] = part.get("inputText", "") + event.input_text_delta
+                written = part.pop("inputText", "")
+                written += event.input_text_delta
+                part["inputText"] = written
         case e.ToolInputStart():
             if part is None:
                 message["parts"].append(

@@ -6,6 +6,7 @@ import copy
 import json
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,7 +17,7 @@ from jsonschema import Draft202012Validator
 from pydantic import TypeAdapter
 
 from protocol.data import CLIENT_JS, names, vectors
-from protocol.strategies import event_lists
+from protocol.strategies import OPENED, event_lists
 from waitpoint_protocol.events import TYPES, Event, decode_events, dump_events, encode_events
 from waitpoint_protocol.schema import schemas
 from waitpoint_protocol.state import ThreadState, empty
@@ -127,3 +128,21 @@ def test_both_folds_agree_on_any_events_in_any_order(twin: Twin, events: list[Ev
     middle = folded(None, events[:cut])
     said = twin.fold(middle, [[event] for event in plain[cut:]])
     assert same(said.get("state"), json.loads(json.dumps(state))), said
+
+
+def test_folding_a_delta_costs_the_same_in_a_long_text_as_in_a_short_one() -> None:
+    deltas: list[Event] = decode_events(json.dumps([{"type": "text-delta", "id": "x1", "delta": "word "}] * 2000))
+    opening = decode_events(json.dumps([OPENED, {"type": "text-start", "id": "x1", "step": 0}]))
+
+    def cost(length: int) -> float:
+        state = folded(None, opening)
+        state["messages"][0]["parts"][0]["text"] = "x" * length  # type: ignore[typeddict-unknown-key]
+        times = []
+        for _ in range(5):
+            started = time.process_time()
+            fold(state, deltas)
+            times.append(time.process_time() - started)
+        return min(times)
+
+    # Copying the long text for each delta would make it some hundred times slower.
+    assert cost(4_000_000) < 20 * cost(10)
