@@ -13,7 +13,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from .codes import SUBPROTOCOL_JSON, SUBPROTOCOL_MSGPACK, RefusalCode
-from .frames import CLIENT_FRAME, ClientFrame, FieldError, ServerFrame, dump_frame
+from .frames import CLIENT_FRAME, WIRE, ClientFrame, FieldError, ServerFrame, dump_frame
 from .packed import dump_msgpack, list_header, parse_msgpack, peek_second, read_msgpack
 from .text import dump_json, parse_json, read_json
 from .values import MAX_DEPTH, Unfit, Value, ValueRefused, format_path, normalise, shorten
@@ -84,7 +84,7 @@ def _to_frame(item: Any) -> ClientFrame | BadFrame:
         if not isinstance(value, dict):
             return BadFrame("bad-frame", f"a frame is an object, not {_kind(value)}")
         # A frame is spelled one way only: the names of the fields in Python are not names on the wire.
-        return CLIENT_FRAME.validate_python(value, by_alias=True, by_name=False)
+        return CLIENT_FRAME.validate_python(value, by_alias=True, by_name=False, context=WIRE)
     except ValueRefused as refused:
         errors = [_field_error(refused.path, refused.message, refused.code)]
     except ValidationError as error:

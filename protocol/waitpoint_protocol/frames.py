@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field, TypeAdapter, ValidationInfo, model_validator
+from pydantic_core import PydanticCustomError
 
 from .codes import RefusalCode, ResetWhy
 from .events import Event
@@ -18,6 +19,7 @@ from .state import Message, Resolution, ThreadState
 __all__ = [
     "CLIENT_FRAME",
     "SERVER_FRAME",
+    "WIRE",
     "Ack",
     "Auth",
     "Cancel",
@@ -59,6 +61,25 @@ __all__ = [
 ]
 
 
+WIRE = object()
+"""Validation context of what a peer sent; see :class:`_ClientShape`."""
+
+
+class _ClientShape(Shape):
+    """What clients send. On the wire an optional field is there with a value or not at all: null is no value of it."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _absent_is_not_null(cls, sent: Any, info: ValidationInfo) -> Any:
+        if info.context is not WIRE or not isinstance(sent, dict) or None not in sent.values():
+            return sent
+        for field in cls.model_fields.values():
+            if field.exclude_if is not None and field.alias in sent and sent[field.alias] is None:
+                context = {"code": "null_forbidden", "path": [field.alias]}
+                raise PydanticCustomError("unfit-value", "null is no value of this field; leave it out", context)
+        return sent
+
+
 class Cursor(Shape):
     """A place in a thread's log: one indivisible value. A thread without a log has ``log == "" and seq == 0``."""
 
@@ -74,7 +95,7 @@ class UserText(Shape):
     text: Annotated[str, Field(min_length=1)]
 
 
-class UserFile(Shape):
+class UserFile(_ClientShape):
     """A reference to a file kept elsewhere."""
 
     type: Literal["file"] = "file"
@@ -97,14 +118,14 @@ UserPart = Annotated[UserText | UserFile | UserData, Field(discriminator="type")
 # --- client -> server
 
 
-class Subscription(Shape):
+class Subscription(_ClientShape):
     """A thread to follow, from a cursor if the client has one."""
 
     thread: ThreadId
     from_: Cursor | None = absent(alias="from")
 
 
-class Hello(Shape):
+class Hello(_ClientShape):
     """The first frame, once, within the hello timeout; names threads to rejoin in the same round trip."""
 
     type: Literal["hello"] = "hello"
@@ -132,7 +153,7 @@ class Subscribe(Subscription):
     id: Id | None = absent()
 
 
-class Unsubscribe(Shape):
+class Unsubscribe(_ClientShape):
     """Follow a thread no longer."""
 
     type: Literal["unsubscribe"] = "unsubscribe"
@@ -159,7 +180,7 @@ class Submit(Shape):
     data: Body
 
 
-class Cancel(Shape):
+class Cancel(_ClientShape):
     """Abandon an action without an answer."""
 
     type: Literal["cancel"] = "cancel"
