@@ -40,6 +40,7 @@ check: $(VENV)/dev client_js/node_modules/.installed ## Format, lint, types, imp
 	$(BIN)/lint-imports
 	$(BIN)/python -m waitpoint_protocol.schema --check
 	cd client_js && npm run --silent typecheck
+	client_js/node_modules/.bin/tsc -p tests/web
 
 js: client_js/node_modules/.installed ## The JS client's own tests
 	cd client_js && npm test --silent

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
@@ -231,7 +232,7 @@ class Server:
                 WebSocketRoute("/ws", _Door(self)),
                 *health_routes(self),
                 Route("/config.json", config),
-                Mount("/client", app=_Pages(_client_directory())),
+                Mount("/client", app=_Modules(_client_directory())),
                 Mount("/", app=_Pages(_HERE / "web", html=True)),
             ],
             lifespan=lifespan,
@@ -268,6 +269,15 @@ class _Pages(StaticFiles):
             }
         )
         return response
+
+
+class _Modules(_Pages):
+    """The JS client's modules, and nothing else of its folder: in a checkout its tests and tools lie there too."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        if "/" in path or not path.endswith(".js"):
+            raise HTTPException(404)
+        return await super().get_response(path, scope)
 
 
 def _client_directory() -> Path:
