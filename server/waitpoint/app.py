@@ -227,9 +227,11 @@ class Server:
             page = {"title": self.chat.title, "suggestions": list(self.chat.suggestions), "wsPath": "/ws"}
             return JSONResponse(page)
 
+        door = _Door(self)
         return Starlette(
             routes=[
-                WebSocketRoute("/ws", _Door(self)),
+                WebSocketRoute("/ws", door),
+                Route("/ws", door),  # a plain request is told to upgrade
                 *health_routes(self),
                 Route("/config.json", config),
                 Mount("/client", app=_Modules(_client_directory())),
