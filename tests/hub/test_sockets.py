@@ -400,3 +400,23 @@ async def test_reloading_in_the_middle_of_a_stream_gives_the_text_once(
     view = last.views[thread]
     await last.until(lambda: view.state["messages"][-1]["status"] == "final")
     assert view.text == "".join(words)
+
+
+async def test_messages_keep_their_order_though_the_hook_takes_longer_for_the_first(
+    redis_url: str, thread: str, stack: AsyncExitStack
+) -> None:
+    delays = iter([0.1, 0.05, 0.0])
+
+    async def may(identity: Identity, verb: str, thread: str, action: Any) -> bool:
+        if verb == "send":
+            await asyncio.sleep(next(delays))
+        return True
+
+    home = await stack.enter_async_context(house(redis_url, guard=Guard(_people, may)))
+    ann = await stack.enter_async_context(await Client.open(home.url, hello={"token": "ann"}))
+    view = await ann.subscribe(thread)
+    for text in ("one", "two", "three"):
+        parts = [{"type": "text", "text": text}]
+        await ann.send({"type": "message", "id": text, "thread": thread, "parts": parts})
+    await ann.until(lambda: view.cursor["seq"] == 3)
+    assert [m["parts"][0]["text"] for m in view.state["messages"]] == ["one", "two", "three"]  # type: ignore[typeddict-item]

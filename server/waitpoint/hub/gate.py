@@ -15,6 +15,7 @@ from waitpoint_protocol.state import Message
 
 from ..auth import Guard, Identity, Verb
 from ..store.types import Store, StoreUnavailable
+from .turns import Turns
 
 __all__ = ["CommandDesk", "Gate"]
 
@@ -41,11 +42,14 @@ class Gate:
         self._guard = guard
         self._desk = desk
         self._store = store
+        self._turns = Turns()
 
     async def command(self, command: frames.Command, identity: Identity, connection: str) -> frames.Ack | frames.Reject:
         """Take a command to the desk. Always answers."""
         try:
-            refused = await self._refusal(command, identity)
+            # Two messages sent one after the other must not change places because a hook took longer for the first.
+            async with self._turns.of((connection, command.thread)):
+                refused = await self._refusal(command, identity)
             if refused is not None:
                 return refused
             return await self._desk.handle(command.thread, command, identity, connection)

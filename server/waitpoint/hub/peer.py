@@ -40,6 +40,11 @@ class Peer:
         """A close frame is on its way; make sure that the connection ends."""
         self._abort_in(CLOSE_AFTER)
 
+    def unsent(self) -> int | None:
+        """Bytes that wait for the peer to take them, if that can be known."""
+        transport = getattr(self._protocol, "transport", None)
+        return None if transport is None else transport.get_write_buffer_size()
+
     def abort(self) -> None:
         """Cut the connection off."""
         transport = getattr(self._protocol, "transport", None)

@@ -28,6 +28,9 @@ QUEUE_BYTES = 262_144
 QUEUE_FRAMES = 512
 """Replies that may wait; above it nothing more is read from the peer."""
 
+PROGRESS = 16_384
+"""Bytes that a slow peer must take within the send timeout, or it counts as stalled."""
+
 TAIL_BYTES = 1_048_576
 """What is still sent of the threads' events before a close."""
 
@@ -47,6 +50,7 @@ class Sender:
         "_send",
         "_since",
         "_task",
+        "_unsent",
         "codec",
     )
 
@@ -62,6 +66,7 @@ class Sender:
         self._ready: dict[Follow, None] = {}
         self._task: asyncio.Task[None] | None = None
         self._since: float | None = None
+        self._unsent: int | None = None
         self._close: tuple[int, str] | None = None
         self._over = False
         self._room: asyncio.Event | None = None
@@ -115,8 +120,16 @@ class Sender:
             self._task.cancel()
 
     def blocked(self, now: float) -> float:
-        """Seconds for which the message being sent has been waiting for the peer."""
-        return 0.0 if self._since is None else now - self._since
+        """Seconds for which the peer has taken next to nothing of what waits for it. Ask regularly."""
+        if self._since is None:
+            return 0.0
+        unsent = self._peer.unsent()
+        if unsent is not None and (self._unsent is None or unsent <= self._unsent - PROGRESS):
+            # Slow is not stalled: a message may take longer than the timeout over a bad link.
+            if self._unsent is not None:
+                self._since = now
+            self._unsent = unsent
+        return now - self._since
 
     async def room(self) -> None:
         """Wait until the replies that wait are few: a peer that does not read is not read from."""
@@ -140,7 +153,7 @@ class Sender:
             while (message := self._next()) is not None:
                 self._since = self._clock()
                 await self._send(message)
-                self._since = None
+                self._since = self._unsent = None
             if self._close is not None:
                 self._over = True
                 self._since = self._clock()
@@ -155,7 +168,7 @@ class Sender:
             self._ready.clear()
             self._release()
         finally:
-            self._since = None
+            self._since = self._unsent = None
             self._task = None
 
     def _next(self) -> dict[str, Any] | None:
