@@ -146,18 +146,18 @@ async def test_a_frozen_tab_is_closed_and_the_others_notice_nothing(
 async def test_a_slow_reader_that_reads_on_is_not_taken_for_a_frozen_one(
     redis_url: str, thread: str, stack: AsyncExitStack
 ) -> None:
-    limits = Limits(send_timeout=0.5)
+    limits = Limits(send_timeout=0.3)
     home = await stack.enter_async_context(house(redis_url, send_buffer=8_192, limits=limits))
     for number in range(40):
-        await home.writer(thread).say(f"{number}" + "x" * 10_000)
+        await home.writer(thread).say(f"{number}" + "x" * 25_000)
     slow = await Frozen.open(home.port, thread)
     stack.callback(slow.close)
     started = time.monotonic()
     heard = Heard([], None)
     stream = bytearray()
     while not heard.frames or heard.frames[-1]["type"] != "live":
-        await asyncio.sleep(0.05)  # the speed of a bad link: about 160 KB/s, so the snapshot takes some seconds
-        chunk = await asyncio.wait_for(asyncio.get_running_loop().sock_recv(slow.sock, 8_192), 10)
+        await asyncio.sleep(0.03)  # the speed of a bad link, at which a message takes longer than the timeout
+        chunk = await asyncio.wait_for(asyncio.get_running_loop().sock_recv(slow.sock, 16_384), 10)
         assert chunk, "closed on a reader that reads on"
         stream += chunk
         heard.read(stream)
