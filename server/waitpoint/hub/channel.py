@@ -20,7 +20,7 @@ from waitpoint_protocol.frames import Cursor
 from waitpoint_protocol.state import ThreadState
 from waitpoint_protocol.view import fold
 
-from ..store.types import Batch, Joined, Store
+from ..store.types import Batch, Joined, Store, StoreUnavailable
 from ..thread.snapshot import build, trim
 from .encode import events_frame, snapshot_frames
 from .limits import Sizes
@@ -28,6 +28,9 @@ from .limits import Sizes
 __all__ = ["AHEAD", "UNKNOWN", "Channel", "Encoded", "Entry", "Feed", "Listener", "Place", "Source"]
 
 logger = logging.getLogger(__name__)
+
+OPEN_TIMEOUT = 3.0
+"""Seconds after which a subscriber is told to come back later; the attachment goes on for whoever comes next."""
 
 SNAPSHOT_KEPT = 5.0
 VIEW_KEPT = 30.0
@@ -145,7 +148,11 @@ class Channel:
             self._opening = asyncio.create_task(self._open(), name=f"open {self.thread}")
             self._opening.add_done_callback(_seen)
         # Many wait for one: a subscriber that leaves must not take the attachment from the others.
-        await asyncio.shield(self._opening)
+        try:
+            async with asyncio.timeout(OPEN_TIMEOUT):
+                await asyncio.shield(self._opening)
+        except TimeoutError:
+            raise StoreUnavailable(f"thread {self.thread} could not be followed within {OPEN_TIMEOUT:g} s") from None
 
     async def _open(self) -> None:
         feed = await self._source.attach(self.thread, self)
