@@ -13,7 +13,16 @@ from jsonschema import Draft202012Validator
 
 from protocol.strategies import client_frames, event_lists, values
 from waitpoint_protocol.codec import JSON, MSGPACK, BadFrame
-from waitpoint_protocol.events import TYPES, TextDelta, decode_events, dump_events, encode_events
+from waitpoint_protocol.events import (
+    TYPES,
+    StepFinish,
+    TextDelta,
+    ToolOutputAvailable,
+    ToolProgress,
+    decode_events,
+    dump_events,
+    encode_events,
+)
 from waitpoint_protocol.frames import SERVER_FRAME, Events, dump_frame
 from waitpoint_protocol.packed import dump_msgpack, parse_msgpack
 from waitpoint_protocol.schema import schemas
@@ -192,6 +201,16 @@ def test_a_delta_that_ends_inside_a_surrogate_pair_cannot_be_made_or_read() -> N
             TextDelta(id="x1", delta=half)
     with pytest.raises(ValueError):
         decode_events('[{"type":"text-delta","id":"x1","delta":"\\ud83d"}]')
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
+def test_an_event_with_a_number_that_is_none_cannot_be_made(number: float) -> None:
+    with pytest.raises(ValueError):
+        ToolProgress(tool_call_id="c1", progress={"fraction": number})
+    with pytest.raises(ValueError):
+        ToolOutputAvailable(tool_call_id="c1", output={"n": [number]})
+    with pytest.raises(ValueError):
+        StepFinish(step=0, reason="stop", usage={"tokens": 2**60})
 
 
 def test_every_event_type_is_known_to_the_reader() -> None:

@@ -56,13 +56,11 @@ def test_every_transcript_shows_some_rule() -> None:
 
 # Conversations that show promises of the tools rather than a rule of the wire.
 OTHERS = [
-    "expired.yaml",
     "mixed-calls.yaml",
     "parallel-calls.yaml",
     "redacted-answer.yaml",
     "subscriptions-limit.yaml",
     "three-waits-rejected.yaml",
-    "too-deep.yaml",
 ]
 
 

@@ -130,6 +130,14 @@ def test_both_folds_agree_on_any_events_in_any_order(twin: Twin, events: list[Ev
     assert same(said.get("state"), json.loads(json.dumps(state))), said
 
 
+def test_a_claim_does_not_write_into_the_event_that_announced_the_action() -> None:
+    vector = next(vector for vector in VECTORS if vector["name"] == "a claim moves to another connection")
+    events = decode_events(json.dumps(vector["events"]))
+    before = encode_events(events)
+    assert same(folded(None, events), vector["state"])
+    assert encode_events(events) == before
+
+
 def test_folding_a_delta_costs_the_same_in_a_long_text_as_in_a_short_one() -> None:
     deltas: list[Event] = decode_events(json.dumps([{"type": "text-delta", "id": "x1", "delta": "word "}] * 2000))
     opening = decode_events(json.dumps([OPENED, {"type": "text-start", "id": "x1", "step": 0}]))
