@@ -15,7 +15,7 @@ import { WaitpointError } from "./errors.js";
  * @typedef {T extends any ? Omit<T, "id"> : never} Unnamed  A command before it got its id.
  */
 
-/** @typedef {(command: Unnamed<CommandFrame>) => Promise<Ack>} Ask  Sends a command; settles once, as the server said. */
+/** @typedef {(command: Unnamed<CommandFrame>) => Promise<Ack>} Ask  Sends a command; settles once. */
 
 /** Longest text of a failure that the protocol takes, in characters (code points). */
 const LONGEST = 2_000;

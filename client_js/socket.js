@@ -1,6 +1,6 @@
 /**
- * The shell around the pure session: the only file with a WebSocket, timers, a clock and chance, all injectable. It carries
- * out effects and reports what happened; it decides nothing.
+ * The shell around the pure session: the only file with a WebSocket, timers, a clock and chance, all injectable. It
+ * carries out effects and reports what happened; it decides nothing.
  *
  * @module
  */
@@ -115,7 +115,9 @@ export class SocketShell {
   async #getToken(attempt) {
     try {
       const token = (typeof this.token === "function" ? await this.token() : this.token) ?? null;
-      if (token !== null && typeof token !== "string") throw new TypeError(`a token of type ${typeof token}, not a string`);
+      if (token !== null && typeof token !== "string") {
+        throw new TypeError(`a token of type ${typeof token}, not a string`);
+      }
       this.input({ type: "token", attempt, token });
     } catch (error) {
       this.input({ type: "token-failed", attempt, message: describe(error) });

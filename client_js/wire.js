@@ -40,7 +40,8 @@
 /** @typedef {{ type: "file", url: string, mediaType: string, name?: string }} FilePart */
 /** @typedef {{ fraction?: number, message?: string }} Progress */
 /**
- * @typedef {"input-streaming" | "input-available" | "running" | "waiting" | "output-available" | "output-error"} ToolState
+ * @typedef {"input-streaming" | "input-available" | "running" | "waiting"
+ *   | "output-available" | "output-error"} ToolState
  *   They only move forward, except `running` and `waiting`, which alternate.
  */
 
