@@ -1,14 +1,13 @@
-"""One thread on one instance: a ring of recent batches, each encoded once, and the view folded when it is asked for.
+"""One thread on one instance: the ring of its recent batches, and its view, folded when it is asked for.
 
-Knows batches and cursors; does not know who reads. Subscribers are places in the ring (``follow.py``); a batch costs
-one append here, however many there are, and is read only when somebody wants a snapshot.
+Knows the follower, the store's joins and the fold; does not know who reads. Subscribers are places in the ring
+(``follow.py``); a batch costs one append here, however many there are, and is read only when somebody wants a snapshot.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
@@ -22,10 +21,11 @@ from waitpoint_protocol.view import fold
 
 from ..store.types import Batch, Joined, Store, StoreUnavailable
 from ..thread.snapshot import build, trim
-from .encode import events_frame, snapshot_frames
+from .encode import snapshot_frames
 from .limits import Sizes
+from .ring import AHEAD, UNKNOWN, Ring
 
-__all__ = ["AHEAD", "UNKNOWN", "Channel", "Encoded", "Entry", "Feed", "Listener", "Place", "Source"]
+__all__ = ["Channel", "Encoded", "Feed", "Listener", "Source", "Watcher"]
 
 logger = logging.getLogger(__name__)
 
@@ -64,42 +64,6 @@ class Source(Protocol):
     def detach(self, thread: str, listener: Listener) -> None: ...
 
 
-class Entry:
-    """A batch and its frames, spelled when somebody first needs them."""
-
-    __slots__ = ("batch", "json", "msgpack")
-
-    def __init__(self, batch: Batch) -> None:
-        self.batch = batch
-        self.json: bytes | None = None
-        self.msgpack: bytes | None = None
-
-    def frame(self, codec: Codec, thread: str) -> bytes:
-        if codec.binary:
-            if self.msgpack is None:
-                self.msgpack = events_frame(codec, thread, self.batch)
-            return self.msgpack
-        if self.json is None:
-            self.json = events_frame(codec, thread, self.batch)
-        return self.json
-
-
-class Place:
-    """Where a cursor is that the ring does not hold."""
-
-    __slots__ = ("name",)
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-
-AHEAD = Place("ahead")
-"""Beyond our head: the store knew more than has arrived here."""
-
-UNKNOWN = Place("unknown")
-"""Before the ring, or in another log: ask the store."""
-
-
 @dataclass(frozen=True, slots=True)
 class Encoded:
     """A snapshot as frames."""
@@ -120,16 +84,13 @@ class Channel:
     def __init__(self, thread: str, source: Source, store: Store, watcher: Watcher, sizes: Sizes) -> None:
         self.thread = thread
         self.sizes = sizes
+        self.ring = Ring(sizes.ring_batches, sizes.ring_bytes)
         self.version = 0
         """Rises with every batch and reset."""
         self._source = source
         self._store = store
         self._watcher = watcher
         self._feed: Feed | None = None
-        self._ring: list[Entry] = []
-        self._first = 0
-        self._bytes = 0
-        self._head = Cursor(log="", seq=0, tag="")
         self._joined: Joined | None = None
         self._view: _View | None = None
         self._encoded: dict[str, Encoded] = {}
@@ -178,14 +139,11 @@ class Channel:
             ring = [*joined.batches, *ring]
         if ring and ring[-1].cursor != feed.head:
             ring = []
-        self._first += len(self._ring)  # indexes of an earlier life must not be valid in this one
-        self._ring = [Entry(batch) for batch in ring]
-        self._bytes = sum(len(batch.body) for batch in ring)
-        self._head = feed.head
+        self.ring.restart(ring, feed.head)
         self._joined = joined
         self._view = None
         self._encoded.clear()
-        self._trim()
+        self._drop_what_is_cut_off()
 
     # --- what the follower tells
 
@@ -193,12 +151,9 @@ class Channel:
         """A batch follows the head."""
         if self._feed is None:
             return  # the feed we are about to take over has it
-        self._ring.append(Entry(batch))
-        self._bytes += len(batch.body)
-        self._head = batch.cursor
         self.version += 1
-        if len(self._ring) > self.sizes.ring_batches or self._bytes > self.sizes.ring_bytes:
-            self._trim()
+        if self.ring.append(batch):
+            self._drop_what_is_cut_off()
         self._watcher.advanced()
 
     def on_reset(self, why: ResetWhy) -> None:
@@ -209,64 +164,12 @@ class Channel:
         self.version += 1
         self._watcher.restarted(why)
 
-    def _trim(self) -> None:
-        if len(self._ring) <= self.sizes.ring_batches and self._bytes <= self.sizes.ring_bytes:
-            return
-        # In strides: deleting at the front of a list moves the rest.
-        drop, over = 0, self._bytes - self.sizes.ring_bytes * 7 // 8
-        least = len(self._ring) - self.sizes.ring_batches * 7 // 8
-        while drop < len(self._ring) - 1 and (drop < least or over > 0):
-            over -= len(self._ring[drop].batch.body)
-            self._bytes -= len(self._ring[drop].batch.body)
-            drop += 1
-        del self._ring[:drop]
-        self._first += drop
+    def _drop_what_is_cut_off(self) -> None:
         # A view that was not wanted for so long is cheaper to read anew than to keep up with.
-        if self._view is not None and self.locate(self._view.cursor) is UNKNOWN:
+        if self._view is not None and self.ring.locate(self._view.cursor) is UNKNOWN:
             self._view = None
-        if self._joined is not None and self.locate(self._joined.head.cursor) is UNKNOWN:
+        if self._joined is not None and self.ring.locate(self._joined.head.cursor) is UNKNOWN:
             self._joined = None
-
-    # --- the ring
-
-    @property
-    def head(self) -> Cursor:
-        """The place after the newest batch that has arrived."""
-        return self._head
-
-    @property
-    def end(self) -> int:
-        """The index after the newest batch."""
-        return self._first + len(self._ring)
-
-    @property
-    def first(self) -> int:
-        """The index of the oldest batch that is still here."""
-        return self._first
-
-    def entry(self, index: int) -> Entry:
-        """The batch at an index between :attr:`first` and :attr:`end`."""
-        return self._ring[index - self._first]
-
-    def locate(self, cursor: Cursor) -> int | Place:
-        """The index of what follows a cursor, if the ring shows that the cursor is a place in this log."""
-        head = self._head
-        if cursor.log != head.log:
-            if cursor.log == "" and self._ring and self._ring[0].batch.seq == 1:
-                return self._first
-            return UNKNOWN
-        if cursor.seq > head.seq:
-            return AHEAD
-        if cursor.seq == head.seq:
-            return self.end if cursor.tag == head.tag else UNKNOWN
-        at = bisect_left(self._ring, cursor.seq, key=_last)
-        if at < len(self._ring) and self._ring[at].batch.last == cursor.seq:
-            return self._first + at + 1 if self._ring[at].batch.tag == cursor.tag else UNKNOWN
-        if at == 0 and self._ring:
-            oldest = self._ring[0].batch
-            if oldest.seq == cursor.seq + 1 and oldest.prev == cursor.tag:
-                return self._first
-        return UNKNOWN
 
     # --- the view
 
@@ -289,8 +192,8 @@ class Channel:
         return snapshot_frames(codec, self.thread, view.cursor, view.state, part_bytes=self.sizes.part_bytes)
 
     def _recent(self, cursor: Cursor) -> bool:
-        at = self.locate(cursor)
-        return at is AHEAD or (isinstance(at, int) and self.end - at <= self.sizes.reuse)
+        at = self.ring.locate(cursor)
+        return at is AHEAD or (isinstance(at, int) and self.ring.end - at <= self.sizes.reuse)
 
     def _catch_up(self) -> bool:
         """Bring the folded view to the head. False: there is none that the ring continues."""
@@ -300,14 +203,14 @@ class Channel:
         view = self._view
         if view is None:
             return False
-        at = self.locate(view.cursor)
+        at = self.ring.locate(view.cursor)
         if at is UNKNOWN:
             return False
-        if isinstance(at, int) and at < self.end:
-            for index in range(at, self.end):
-                _fold(view.state, self.entry(index).batch)
+        if isinstance(at, int) and at < self.ring.end:
+            for index in range(at, self.ring.end):
+                _fold(view.state, self.ring.entry(index).batch)
             trim(view.state, self.sizes.page)
-            view.cursor = self._head
+            view.cursor = self.ring.head
         return True
 
     def _start(self, joined: Joined) -> _View:
@@ -340,10 +243,6 @@ class Watcher(Protocol):
 
     def advanced(self) -> None: ...
     def restarted(self, why: ResetWhy) -> None: ...
-
-
-def _last(entry: Entry) -> int:
-    return entry.batch.last
 
 
 def _seen(task: asyncio.Task[None] | asyncio.Task[_View]) -> None:

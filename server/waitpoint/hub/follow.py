@@ -15,8 +15,9 @@ from waitpoint_protocol.codes import ResetWhy
 from waitpoint_protocol.frames import Cursor
 
 from ..store.types import Batch, Forked, Gone, LogLost, Replay, Store, StoreUnavailable
-from .channel import AHEAD, UNKNOWN, Channel
+from .channel import Channel
 from .encode import events_frame, live_frame, reset_frame
+from .ring import AHEAD, UNKNOWN
 
 __all__ = ["Follow", "Outlet"]
 
@@ -124,7 +125,7 @@ class Follow:
 
     async def _seek(self, cursor: Cursor | None, why: ResetWhy | None) -> None:
         if cursor is not None:
-            if isinstance(self._channel.locate(cursor), int):
+            if isinstance(self._channel.ring.locate(cursor), int):
                 self._stand([], cursor)
                 return
             found = await self._replay(cursor)
@@ -185,15 +186,15 @@ class Follow:
             return taken, False
         if self._index is None and not self._find():
             return self._caught_up(taken), False
-        channel, codec, thread = self._channel, self._outlet.codec, self.thread
+        ring, codec, thread = self._channel.ring, self._outlet.codec, self.thread
         index = self._index
         assert index is not None
-        if index < channel.first:
+        if index < ring.first:
             self._seek_soon(self.cursor, "lagged")  # served from the store, or with a snapshot
             return taken, False
-        end = channel.end
+        end = ring.end
         while index < end and budget > 0:
-            entry = channel.entry(index)
+            entry = ring.entry(index)
             frame = entry.frame(codec, thread)
             taken.append(frame)
             budget -= len(frame)
@@ -205,7 +206,7 @@ class Follow:
         return self._caught_up(taken), False
 
     def _find(self) -> bool:
-        at = self._channel.locate(self.cursor)
+        at = self._channel.ring.locate(self.cursor)
         if isinstance(at, int):
             self._index = at
             return True
