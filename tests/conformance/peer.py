@@ -21,7 +21,7 @@ from websockets.typing import Subprotocol
 from waitpoint_protocol.codec import JSON, MSGPACK, Codec
 from waitpoint_protocol.events import decode_events
 from waitpoint_protocol.packed import dump_msgpack
-from waitpoint_protocol.state import ThreadState
+from waitpoint_protocol.state import ThreadState, empty
 from waitpoint_protocol.text import dump_json
 from waitpoint_protocol.values import Value
 from waitpoint_protocol.view import fold
@@ -32,6 +32,9 @@ Memory = dict[tuple[str, str, int, str], ThreadState]
 """Views by (thread, log, seq, tag): what a client that comes back with a cursor still has."""
 
 DEADLINE = 15.0
+
+NOWHERE = {"log": "", "seq": 0, "tag": ""}
+"""The cursor of a thread in which nothing has happened."""
 
 
 @dataclass(slots=True)
@@ -124,7 +127,9 @@ class Peer:
         known = None
         if isinstance(cursor, dict):
             known = self._memory.get((thread, cursor.get("log", ""), cursor.get("seq", 0), cursor.get("tag", "")))
-        place = cursor if known is not None else {"log": "", "seq": -1, "tag": ""}
+        if cursor == NOWHERE:
+            known = empty(thread)
+        place = cursor if known is not None else {**NOWHERE, "seq": -1}
         self.views[thread] = View(place, copy.deepcopy(known))
 
     async def _read(self) -> None:
@@ -163,7 +168,7 @@ class Peer:
                     view.live = True
             case "reset":
                 if frame["thread"] in self.views:
-                    self.views[frame["thread"]] = View({"log": "", "seq": -1, "tag": ""}, None)
+                    self.views[frame["thread"]] = View({**NOWHERE, "seq": -1}, None)
             case _:
                 pass
         self.frames.append(frame)
