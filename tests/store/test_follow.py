@@ -4,26 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support.commits import LOG, append, begin, number
-from support.proxy import CutProxy
+from support.commits import LOG, append, begin, claim, number
+from support.proxy import CutProxy, cut_proxy
 from support.servers import RedisServer, start_server
 from waitpoint.store import (
     Batch,
     Commit,
     Committed,
+    Due,
     Feed,
+    Fenced,
     Follower,
+    Forked,
     Joined,
     RedisStore,
     Replay,
     StoreUnavailable,
 )
+from waitpoint.store.endpoint import Endpoint
+from waitpoint.store.subscriber import Subscriber
 from waitpoint_protocol.codes import ResetWhy
 from waitpoint_protocol.frames import Cursor
 
@@ -70,9 +77,12 @@ class Counting(RedisStore):
     joins = 0
     replays = 0
     hold: asyncio.Event | None = None
+    hold_before: asyncio.Event | None = None
 
     async def join(self, thread: str, *, page: int) -> Joined:
         self.joins += 1
+        if self.hold_before is not None:
+            await self.hold_before.wait()
         joined = await super().join(thread, page=page)
         if self.hold is not None:
             await self.hold.wait()
@@ -203,6 +213,55 @@ async def test_delayed_subscribe_reply_misses_nothing(
     assert tab.resets == []
 
 
+async def test_subscribe_that_reaches_the_server_late_misses_nothing(
+    make_store: Make, store: RedisStore, proxy: CutProxy, follow: Follow, thread: str
+) -> None:
+    await begin(store, thread)
+    direct = await make_store()
+    direct.endpoint = Endpoint(proxy.url)  # the subscriber's way is slow, the reader's is not
+    follower = await follow(direct)
+    proxy.up.delay = 0.3
+    attaching = asyncio.create_task(Tab().attach(follower, thread))
+    await asyncio.sleep(0.1)  # a join that did not wait for the confirmation would be done by now
+    await append(store, thread, 3)
+    tab = await attaching
+    await until(lambda: len(tab.seqs) == 4, "everything heard")
+    assert tab.whole
+
+
+async def test_batch_that_the_join_has_seen_already_costs_no_further_read(
+    counting: Counting, store: RedisStore, follow: Follow, thread: str
+) -> None:
+    await begin(store, thread)
+    follower = await follow(counting)
+    counting.hold_before = asyncio.Event()
+    attaching = asyncio.create_task(Tab().attach(follower, thread))
+    await until(lambda: counting.joins == 1, "subscribed, and about to read")
+    await append(store, thread, 5)
+    await append(store, thread, checkpoint=b"cp", keep=0)  # none of their tags is left to compare with
+    await asyncio.sleep(0.05)
+    counting.hold_before.set()
+    tab = await attaching
+    await append(store, thread)
+    await until(lambda: tab.seqs == [8], "live after the checkpoint")
+    assert (counting.joins, counting.replays, tab.resets) == (1, 0, [])
+
+
+async def test_confirmation_of_an_earlier_command_is_not_taken_for_that_of_a_later_one(
+    server: RedisServer, proxy: CutProxy
+) -> None:
+    subscriber = Subscriber(Endpoint(proxy.url), on_message=lambda *_: None, on_gap=lambda: None, probe=3600)
+    subscriber.start()
+    await until(lambda: subscriber.healthy, "connected")
+    await subscriber.subscribe(b"c")
+    proxy.up.delay = 0.2
+    subscriber.unsubscribe(b"c")
+    await asyncio.sleep(0.05)  # sent by now, on its slow way
+    await subscriber.subscribe(b"c")
+    assert server.run("PUBSUB", "NUMSUB", "c")[1] == 1
+    await subscriber.stop()
+
+
 async def test_attaching_and_detaching_200_tabs_under_load_leaves_nothing_stuck(
     counting: Counting, store: RedisStore, server: RedisServer, follow: Follow, thread: str
 ) -> None:
@@ -279,9 +338,9 @@ async def test_cancelled_attach_leaves_nothing_behind(
 
 
 async def test_attach_while_the_store_is_away_fails_and_later_works(
-    tmp_path: Any, server: RedisServer, follow: Follow
+    tmp_path: Path, server: RedisServer, follow: Follow
 ) -> None:
-    with start_server(server.kind, tmp_path) as own:  # type: ignore[arg-type]
+    with start_server(server.kind, tmp_path) as own:
         store = RedisStore(own.url)
         await store.open()
         follower = await follow(store)
@@ -307,6 +366,14 @@ async def test_stopped_follower_fails_those_who_attach(
     await follower.stop()
     with pytest.raises(StoreUnavailable):
         await attaching
+
+
+async def test_stop_that_meets_a_gap_still_stops(store: RedisStore, follow: Follow) -> None:
+    follower = await follow(store)
+    await asyncio.sleep(0.05)  # the check that follows the first connection is over
+    follower._on_gap()
+    async with asyncio.timeout(2):
+        await follower.stop()
 
 
 # --- what is missed
@@ -428,9 +495,9 @@ async def test_silent_subscriber_connection_is_noticed_and_rebuilt(
 
 
 async def test_frozen_server_turns_health_red_until_it_answers(
-    tmp_path: Any, server: RedisServer, follow: Follow
+    tmp_path: Path, server: RedisServer, follow: Follow
 ) -> None:
-    with start_server(server.kind, tmp_path) as own:  # type: ignore[arg-type]
+    with start_server(server.kind, tmp_path) as own:
         store = RedisStore(own.url, timeout=0.3)
         await store.open()
         follower = await follow(store, probe=0.2)
@@ -572,8 +639,75 @@ def rewind(server: RedisServer, store: RedisStore, thread: str, *, seq: int, tag
     client.hset(keys.thread, mapping={"seq": seq, "tag": tag})
 
 
-async def test_flushed_store_means_log_lost_and_a_new_start(tmp_path: Any, server: RedisServer, follow: Follow) -> None:
-    with start_server(server.kind, tmp_path) as own:  # type: ignore[arg-type]
+async def test_failover_that_lost_acknowledged_writes_is_a_fork_for_those_who_stayed(
+    tmp_path: Path, server: RedisServer, follow: Follow
+) -> None:
+    with (
+        start_server(server.kind, tmp_path / "m", options=["--repl-diskless-sync-delay", "0"]) as master,
+        start_server(server.kind, tmp_path / "r", options=["--replicaof", f"127.0.0.1 {master.port}"]) as replica,
+    ):
+        async with cut_proxy(master.port) as proxy:
+            store = RedisStore(proxy.url)
+            await store.open()
+            follower = await follow(store, check=0.2)
+            await begin(store, "t", due=Due(0))
+            await append(store, "t", 2)
+            tab = await Tab().attach(follower, "t")
+            await until(lambda: replica.run("XLEN", store.keys.of("t").log) == 3, "replicated")
+
+            replica.run("REPLICAOF", "NO", "ONE")  # cut off, and later promoted
+            await append(store, "t", 3)
+            stale = await claim(store, "t", owner="a")
+            await until(lambda: tab.seqs == [1, 2, 3, 4, 5, 6], "heard what will be lost")
+            old_cursor = tab.feed.head if tab.feed else None
+            assert old_cursor is not None
+            master.kill()
+            proxy.target = ("127.0.0.1", replica.port)
+            proxy.cut()
+
+            await until(lambda: tab.resets == ["forked"], "the lost tail is noticed without a new batch")
+            assert tab.seqs == [1, 2, 3]
+            for seq in (4, 5, 6, 7):
+                await append(store, "t", tag=f"new{seq}")
+            await until(lambda: tab.seqs == [1, 2, 3, 4, 5, 6, 7], "live on the new history")
+            assert tab.resets == ["forked"]
+            assert await store.replay("t", old_cursor) == Forked()
+
+            # The driver that claimed on the dead master does not share a fence with the one that claims here.
+            fresh = await claim(store, "t", owner="b")
+            late = Commit(thread="t", log=LOG, tag="x", fence=stale.head.fence, batch=1, count=1, body=b"[0]")
+            assert await store.commit(late) == Fenced(fresh.head.fence)
+            await store.close()
+
+
+async def test_ten_restarts_leave_no_connection_behind(tmp_path: Path, server: RedisServer, follow: Follow) -> None:
+    def descriptors() -> int:
+        return len(os.listdir("/proc/self/fd"))
+
+    with start_server(server.kind, tmp_path) as own:
+        store = RedisStore(own.url)
+        await store.open()
+        follower = await follow(store)
+        await begin(store, "t")
+        tab = await Tab().attach(follower, "t")
+        await append(store, "t")
+        before, clients = descriptors(), len(own.run("CLIENT", "LIST").splitlines())
+        for _ in range(10):
+            own.kill()
+            await until(lambda: not follower.healthy, "deafness is noticed")
+            own.start()
+            await until(lambda: follower.healthy, "back within two seconds", timeout=2)
+        await append(store, "t")
+        await until(lambda: tab.seqs == [1, 2, 3], "live")
+        assert descriptors() <= before
+        assert len(own.run("CLIENT", "LIST").splitlines()) <= clients
+        await store.close()
+
+
+async def test_flushed_store_means_log_lost_and_a_new_start(
+    tmp_path: Path, server: RedisServer, follow: Follow
+) -> None:
+    with start_server(server.kind, tmp_path) as own:
         store = RedisStore(own.url)
         await store.open()
         follower = await follow(store, check=0.1)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable
-from typing import Any
+from pathlib import Path
 
 import pytest
 
 from support.commits import LOG, NOW, append, begin, claim
-from support.proxy import CutProxy
+from support.proxy import CutProxy, cut_proxy
 from support.servers import RedisServer, free_port, start_server
 from waitpoint.errors import StoreError
 from waitpoint.store import Claimed, Commit, Committed, Conflict, RedisStore, StoreUnavailable, UnknownOutcome
@@ -220,8 +220,8 @@ async def test_closed_store_is_unavailable(make_store: Make, thread: str) -> Non
         await store.head(thread)
 
 
-async def test_store_recovers_by_itself_after_a_restart(tmp_path: Any, server: RedisServer) -> None:
-    with start_server(server.kind, tmp_path) as own:  # type: ignore[arg-type]
+async def test_store_recovers_by_itself_after_a_restart(tmp_path: Path, server: RedisServer) -> None:
+    with start_server(server.kind, tmp_path) as own:
         store = RedisStore(own.url)
         await store.open()
         await begin(store, "t", due=NOW)
@@ -249,8 +249,8 @@ async def test_idle_connection_that_the_server_dropped_is_replaced_unnoticed(
     assert (await store.head(thread)).seq == 4
 
 
-async def test_full_store_refuses_writes_and_serves_reads(tmp_path: Any, server: RedisServer) -> None:
-    with start_server(server.kind, tmp_path) as own:  # type: ignore[arg-type]
+async def test_full_store_refuses_writes_and_serves_reads(tmp_path: Path, server: RedisServer) -> None:
+    with start_server(server.kind, tmp_path) as own:
         store = RedisStore(own.url)
         await store.open()
         await begin(store, "t", due=NOW)
@@ -264,19 +264,24 @@ async def test_full_store_refuses_writes_and_serves_reads(tmp_path: Any, server:
         await store.close()
 
 
-async def test_replica_refuses_writes_as_unavailable(tmp_path: Any, server: RedisServer) -> None:
-    with start_server(server.kind, tmp_path) as own:  # type: ignore[arg-type]
-        store = RedisStore(own.url)
-        await store.open()
-        await begin(store, "t")
-        own.run("CONFIG", "SET", "repl-diskless-sync-delay", "0")
-        own.run("REPLICAOF", "127.0.0.1", str(free_port()))
-        with pytest.raises(StoreUnavailable, match=r"READONLY|MASTERDOWN"):
-            await store.commit(Commit(thread="t", log=LOG, tag="x", count=1, body=b"[0]"))
-        own.run("REPLICAOF", "NO", "ONE")
-        await append(store, "t")
-        assert (await store.head("t")).seq == 2
-        await store.close()
+async def test_demoted_master_is_unavailable_and_its_connections_are_given_up(
+    tmp_path: Path, server: RedisServer
+) -> None:
+    with start_server(server.kind, tmp_path) as own:
+        async with cut_proxy(own.port) as proxy:
+            store = RedisStore(proxy.url)
+            await store.open()
+            await begin(store, "t")
+            connections = proxy.accepted
+            own.run("REPLICAOF", "127.0.0.1", str(free_port()))
+            with pytest.raises(StoreUnavailable, match=r"READONLY|MASTERDOWN"):
+                await store.commit(Commit(thread="t", log=LOG, tag="x", count=1, body=b"[0]"))
+            own.run("REPLICAOF", "NO", "ONE")
+            # Both ask for the address anew: by now it may lead to the new master.
+            await append(store, "t")
+            assert (await store.head("t")).seq == 2
+            assert proxy.accepted == connections + 2
+            await store.close()
 
 
 async def test_damaged_key_is_a_store_error_with_the_reason(

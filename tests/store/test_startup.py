@@ -62,7 +62,7 @@ async def test_missing_persistence_is_said(
 
 
 async def test_wrong_password_is_refused_without_showing_it(server: RedisServer, tmp_path: Path) -> None:
-    with start_server(server.kind, tmp_path, options=["--requirepass", "right"]) as own:  # type: ignore[arg-type]
+    with start_server(server.kind, tmp_path, options=["--requirepass", "right"]) as own:
         own_url = f"redis://:wrong@127.0.0.1:{own.port}/0"
         with pytest.raises(StoreUnavailable, match=r"(?i)invalid username-password|WRONGPASS") as caught:
             await opened(own_url)

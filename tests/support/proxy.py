@@ -42,7 +42,8 @@ class CutProxy:
     """Passes connections on to ``host:port``. ``up`` is towards the server, ``down`` towards the client."""
 
     def __init__(self, host: str, port: int) -> None:
-        self._target = (host, port)
+        self.target = (host, port)
+        """Where new connections lead; may be changed, as a failover does."""
         self.up = Direction()
         self.down = Direction()
         self.port = 0
@@ -85,7 +86,7 @@ class CutProxy:
             writer.transport.abort()
             return
         try:
-            far_reader, far_writer = await asyncio.open_connection(*self._target)
+            far_reader, far_writer = await asyncio.open_connection(*self.target)
         except OSError:
             writer.transport.abort()
             return

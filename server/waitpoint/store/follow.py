@@ -249,7 +249,9 @@ class Follower:
     async def _check_for_ever(self) -> None:
         while True:
             try:
-                await asyncio.wait_for(self._look.wait(), self._check)
+                # Not wait_for: before Python 3.12 it swallows a cancellation that meets the event.
+                async with asyncio.timeout(self._check):
+                    await self._look.wait()
                 after_gap = True
             except TimeoutError:
                 after_gap = False

@@ -109,7 +109,8 @@ class Link:
                 wire = self._endpoint.make()
                 try:
                     # redis-py bounds the TCP connect only, not the handshake after it.
-                    await asyncio.wait_for(wire.connect(), self._timeout)
+                    async with asyncio.timeout(self._timeout):
+                        await wire.connect()
                 except (RedisError, OSError, TimeoutError) as error:
                     await wire.disconnect(nowait=True)
                     self._fail_waiting(StoreUnavailable(f"cannot connect to {self._endpoint}: {_text(error)}"))

@@ -106,7 +106,8 @@ class Subscriber:
         else:
             self._carried.setdefault(channel, []).append(waiter)
         try:
-            await asyncio.wait_for(waiter, timeout)
+            async with asyncio.timeout(timeout):
+                await waiter
         except TimeoutError:
             raise StoreUnavailable(f"{self._endpoint} did not confirm a subscription within {timeout:g} s") from None
 
@@ -134,7 +135,8 @@ class Subscriber:
         wire = self._endpoint.make()
         parts: list[asyncio.Task[None]] = []
         try:
-            await asyncio.wait_for(wire.connect(), self._probe * 2)
+            async with asyncio.timeout(self._probe * 2):
+                await wire.connect()
             self._begin()
             work = (self._write(wire), self._read(wire), self._watch(), self._until_rebuild())
             parts = [asyncio.create_task(part) for part in work]
