@@ -28,6 +28,7 @@ from waitpoint.thread import facts as f
 from waitpoint.thread.decide import outcome_key
 from waitpoint.thread.evolve import evolve_all
 from waitpoint.thread.model import Outcome, Resolution
+from waitpoint.thread.project import drops, values
 from waitpoint_protocol.frames import FieldError
 
 ANN = Actor("ann", name="Ann")
@@ -62,6 +63,7 @@ class World:
     rules: Rules = field(default_factory=Rules)
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     resolutions: dict[str, Resolution] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
     facts: list[f.Fact] = field(default_factory=list)
     events: list[Any] = field(default_factory=list)
     last: Decision | None = None
@@ -76,6 +78,9 @@ class World:
         context = Context(now=self.now, ids=self.ids, check_answer=check_boolean, rules=self.rules, past=past)
         decision = decide(self.thread, command, context)
         if isinstance(decision, Accepted):
+            self.values |= values(decision.facts)
+            for gone in drops(self.thread, decision.facts):
+                self.values.pop(gone, None)
             self.thread = load("t", dump(evolve_all(self.thread, decision.facts)))
             self.facts.extend(decision.facts)
             self.events.extend(project(decision.facts))

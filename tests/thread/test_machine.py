@@ -22,6 +22,7 @@ from waitpoint.thread import (
     FinishStep,
     FinishTurn,
     OpenedCall,
+    RecordStep,
     Refused,
     Return,
     Settle,
@@ -34,6 +35,7 @@ from waitpoint.thread import (
 )
 from waitpoint.thread import facts as f
 from waitpoint.thread.moves import MOVES
+from waitpoint.thread.project import step_id
 from waitpoint_protocol import events as e
 from waitpoint_protocol.state import ThreadState, empty
 from waitpoint_protocol.view import apply, open_message
@@ -56,6 +58,7 @@ class ThreadMachine(RuleBasedStateMachine):
         self.entered_after: dict[tuple[str, str], int] = {}
         self.model_steps: list[tuple[str, int]] = []
         self.replies: dict[str, Any] = {}
+        self.steps: dict[tuple[str, str], Any] = {}
 
     # --- people
 
@@ -172,7 +175,7 @@ class ThreadMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.running())
     @rule(
         data=st.data(),
-        outcome=st.sampled_from(["return", "fail", "suspend", "suspend", "suspend"]),
+        outcome=st.sampled_from(["return", "fail", "suspend", "suspend", "suspend", "step", "step"]),
         stale=st.sampled_from([False, False, True]),
         on_message=st.sampled_from(["cancel", "keep", "refuse"]),
         expires_in=st.sampled_from([None, None, 2000]),
@@ -191,6 +194,11 @@ class ThreadMachine(RuleBasedStateMachine):
                 decision = self.world.do(Return(fence, call, "done"))
             case "fail":
                 decision = self.world.do(FailCall(fence, call, "boom"))
+            case "step":
+                # Results are numbered, so that a second one for the same name would show.
+                name = data.draw(st.sampled_from(["charge#0", "charge#1"]))
+                decision = self.world.do(RecordStep(fence, call, name, known))
+                assert isinstance(decision, Accepted) == (entered.fence == fence and name not in entered.steps)
             case _:
                 suspend = Suspend(
                     fence, call, "approval", {}, {"type": "boolean"}, expires_in=expires_in, on_message=on_message
@@ -227,6 +235,9 @@ class ThreadMachine(RuleBasedStateMachine):
                     self.states[call] = "input-available"
                 case f.ExecutionStarted(call):
                     self.move(call, "running")
+                case f.StepRecorded(call, name, value):
+                    assert (call, name) not in self.steps, "a step got a second result"
+                    self.steps[call, name] = value
                 case f.ActionSuspended(action):
                     self.move(action.call, "waiting")
                 case f.CallReturned(call):
@@ -283,6 +294,18 @@ class ThreadMachine(RuleBasedStateMachine):
                 if part["type"] == "tool":
                     assert part["state"] in ("output-available", "output-error")
                     assert ("output" in part) != ("errorText" in part)
+
+    @invariant()
+    def the_result_of_a_step_stays_until_the_turn_has_no_use_for_it(self) -> None:
+        turn = self.world.thread.turn
+        if turn is None:
+            assert self.world.values == {}
+            return
+        for call in turn.calls:
+            recorded = {name: value for (of, name), value in self.steps.items() if of == call.id}
+            assert set(call.steps) == recorded.keys()
+            for name, value in recorded.items():
+                assert self.world.values[step_id(call.id, name)] == value
 
     @invariant()
     def finished_steps_are_not_asked_again(self) -> None:

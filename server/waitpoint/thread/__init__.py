@@ -17,6 +17,7 @@ from .commands import (
     FinishStep,
     OpenedCall,
     PersonCommand,
+    RecordStep,
     ReleaseAction,
     Return,
     SendMessage,
@@ -30,7 +31,7 @@ from .commands import (
 from .decide import Accepted, Context, Decision, Ids, Moot, Past, Refused, Rules, decide
 from .evolve import evolve
 from .facts import Fact
-from .model import Action, Actor, Call, Resolution, Thread, Turn, Visit, dump, empty, load
+from .model import Action, Actor, Call, Resolution, Thread, Turn, Visit, WaitStyle, dump, empty, load
 from .next_steps import CallModel, EnterTool, ExpireAction, FinishTurn, Step, appointment, next_steps
 from .project import project
 
@@ -61,6 +62,7 @@ __all__ = [
     "OpenedCall",
     "Past",
     "PersonCommand",
+    "RecordStep",
     "Refused",
     "ReleaseAction",
     "Resolution",
@@ -77,6 +79,7 @@ __all__ = [
     "Thread",
     "Turn",
     "Visit",
+    "WaitStyle",
     "appointment",
     "decide",
     "dump",

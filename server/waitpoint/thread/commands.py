@@ -11,7 +11,7 @@ from typing import Any, Literal
 from waitpoint_protocol import state as wire
 from waitpoint_protocol.values import Value
 
-from .model import Actor, OnMessage
+from .model import Actor, OnMessage, WaitStyle
 
 __all__ = [
     "CancelAction",
@@ -26,6 +26,7 @@ __all__ = [
     "FinishStep",
     "OpenedCall",
     "PersonCommand",
+    "RecordStep",
     "ReleaseAction",
     "Return",
     "SendMessage",
@@ -167,6 +168,17 @@ class Suspend:
     audience: tuple[str, ...] | None = None
     redact: bool = False
     kind: str | None = None
+    style: WaitStyle = "entry"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordStep:
+    """A running tool did something once; its result is kept for every later entry of the call."""
+
+    fence: int
+    call: str
+    name: str
+    value: Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +224,16 @@ class Settle:
 
 PersonCommand = SendMessage | Submit | CancelAction | FailAction | ClaimAction | ReleaseAction | Stop
 DriverCommand = (
-    StartStep | FinishStep | FailStep | StartExecution | Suspend | Return | FailCall | Expire | CloseTurn | Settle
+    StartStep
+    | FinishStep
+    | FailStep
+    | StartExecution
+    | RecordStep
+    | Suspend
+    | Return
+    | FailCall
+    | Expire
+    | CloseTurn
+    | Settle
 )
 Command = PersonCommand | DriverCommand

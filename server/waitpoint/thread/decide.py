@@ -330,6 +330,7 @@ def _driver(
     | c.FinishStep
     | c.FailStep
     | c.StartExecution
+    | c.RecordStep
     | c.Suspend
     | c.Return
     | c.FailCall
@@ -351,6 +352,8 @@ def _driver(
             decided = _end_step(thread, turn, command, context)
         case c.StartExecution():
             decided = _start_execution(thread, turn, command, context)
+        case c.RecordStep():
+            decided = _record_step(turn, command)
         case c.Suspend():
             decided = _suspend(turn, command, context)
         case c.Return() | c.FailCall():
@@ -420,6 +423,16 @@ def _running(turn: Turn, call_id: str, fence: int) -> Call | Moot:
     return call
 
 
+def _record_step(turn: Turn, command: c.RecordStep) -> Decision:
+    call = _running(turn, command.call, command.fence)
+    if isinstance(call, Moot):
+        return call
+    if command.name in call.steps:
+        # The first result stands, whoever reports a second one.
+        return Moot("the step has its result already")
+    return Accepted((f.StepRecorded(call.id, command.name, command.value),))
+
+
 def _suspend(turn: Turn, command: c.Suspend, context: Context) -> Decision:
     call = _running(turn, command.call, command.fence)
     if isinstance(call, Moot):
@@ -436,6 +449,7 @@ def _suspend(turn: Turn, command: c.Suspend, context: Context) -> Decision:
         audience=command.audience,
         redact=command.redact,
         kind=command.kind,
+        style=command.style,
     )
     return Accepted((f.ActionSuspended(action, command.input, turn.message),))
 

@@ -62,6 +62,7 @@ def _in_turn(
     | f.CallOpened
     | f.ExecutionStarted
     | f.ExecutionYielded
+    | f.StepRecorded
     | f.ActionSuspended
     | f.ActionResolved
     | f.CallReturned
@@ -91,6 +92,9 @@ def _in_turn(
         case f.ExecutionYielded(call_id):
             call = _call(turn, call_id)
             return replace(thread, turn=turn.with_call(replace(call, attempt=call.attempt - 1, fence=0)))
+        case f.StepRecorded(call_id, name):
+            call = _call(turn, call_id)
+            return replace(thread, turn=turn.with_call(replace(call, steps=(*call.steps, name))))
         case f.ActionSuspended(action):
             call = _moved(turn, action.call, "waiting")
             waiting = replace(call, action=action.id, entry=None, attempt=0, fence=0)
@@ -110,7 +114,7 @@ def _resolved(thread: Thread, turn: Turn, fact: f.ActionResolved) -> Thread:
     action = thread.action(fact.action)
     if action is None or call.action != fact.action:
         raise AssertionError("only a pending action is resolved, and only once")
-    visit = Visit(fact.action, action.wait_point, action.at, fact.resolution)
+    visit = Visit(fact.action, action.wait_point, action.at, fact.resolution, action.style)
     call = replace(
         call,
         action=None,

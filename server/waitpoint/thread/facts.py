@@ -30,6 +30,7 @@ __all__ = [
     "RunStarted",
     "StepAdvanced",
     "StepFinished",
+    "StepRecorded",
     "StepStarted",
     "StepYielded",
     "TurnClosed",
@@ -142,6 +143,15 @@ class ExecutionYielded:
 
 
 @dataclass(frozen=True, slots=True)
+class StepRecorded:
+    """What the tool did under this name has its result; it is not done again."""
+
+    call: str
+    name: str
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
 class ActionSuspended:
     """The tool waits."""
 
@@ -226,6 +236,7 @@ Fact = (
     | CallOpened
     | ExecutionStarted
     | ExecutionYielded
+    | StepRecorded
     | ActionSuspended
     | ActionClaimed
     | ActionResolved

@@ -29,6 +29,7 @@ __all__ = [
     "Thread",
     "Turn",
     "Visit",
+    "WaitStyle",
     "dump",
     "empty",
     "load",
@@ -40,6 +41,9 @@ FORMAT = 1
 CallState = Literal["input-available", "running", "waiting", "output-available", "output-error"]
 OnMessage = Literal["cancel", "keep", "refuse"]
 How = Literal["submitted", "cancelled", "failed", "expired"]
+WaitStyle = Literal["entry", "inline", "approval"]
+"""Who made the wait: the tool at a declared wait point, an inline ``suspend()``, or the approval gate before the tool.
+It is stored because the name does not tell, and a later build must not take one for another."""
 
 TERMINAL: frozenset[str] = frozenset({"output-available", "output-error"})
 OPEN_STATES: frozenset[str] = frozenset({"input-available", "running", "waiting"})
@@ -104,6 +108,7 @@ class Action:
     redact: bool = False
     kind: str | None = None
     claim: Claim | None = None
+    style: WaitStyle = "entry"
 
     @property
     def name(self) -> str:
@@ -119,6 +124,7 @@ class Visit:
     wait_point: str
     at: int
     resolution: Resolution
+    style: WaitStyle = "entry"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +132,8 @@ class Call:
     """One tool call of the current step.
 
     ``action`` is the pending action while it waits. ``entry`` is the answered action to re-enter with (``None``: the
-    first entry). ``attempt`` counts entries at this place, ``fence`` is that of the running execution.
+    first entry). ``attempt`` counts entries at this place, ``fence`` is that of the running execution. ``steps`` names
+    the results that are kept for the next entry; the results themselves are stored beside the control state.
     """
 
     id: str
@@ -137,6 +144,7 @@ class Call:
     attempt: int = 0
     fence: int = 0
     visits: tuple[Visit, ...] = ()
+    steps: tuple[str, ...] = ()
 
     @property
     def terminal(self) -> bool:

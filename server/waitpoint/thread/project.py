@@ -23,6 +23,7 @@ __all__ = [
     "live_view",
     "project",
     "question_id",
+    "step_id",
     "values",
     "wire_action",
     "wire_resolution",
@@ -44,6 +45,11 @@ def answer_id(action: str) -> str:
     return f"ans:{action}"
 
 
+def step_id(call: str, step: str) -> str:
+    """Where the result of a step of a call is stored."""
+    return f"step:{call}:{step}"
+
+
 def values(facts: Iterable[f.Fact]) -> dict[str, Value]:
     """Large values that these facts brought, by id."""
     stored: dict[str, Value] = {}
@@ -51,6 +57,8 @@ def values(facts: Iterable[f.Fact]) -> dict[str, Value]:
         match fact:
             case f.CallOpened(call, _, _, input):
                 stored[input_id(call)] = input
+            case f.StepRecorded(call, name, value):
+                stored[step_id(call, name)] = value
             case f.ActionSuspended(action, input):
                 stored[question_id(action.id)] = input
             case f.ActionResolved(action_id, answered=True, data=data):
@@ -67,6 +75,7 @@ def drops(thread: Thread, facts: Iterable[f.Fact]) -> list[str]:
     gone: list[str] = []
     for call in thread.turn.calls:
         gone.append(input_id(call.id))
+        gone += [step_id(call.id, step) for step in call.steps]
         for visit in call.visits:
             gone += [question_id(visit.action), answer_id(visit.action)]
         if call.action is not None:
@@ -122,6 +131,7 @@ def _events(fact: f.Fact) -> list[e.Event]:
             | f.StepAdvanced()
             | f.StepYielded()
             | f.ExecutionYielded()
+            | f.StepRecorded()
             | f.TurnClosing()
         ):
             return []
