@@ -51,7 +51,7 @@ class Chat:
     """A chat: a model, the tools it may call, and who may do what. ``waitpoint serve module:chat`` serves it.
 
     ``instructions`` go to the model with every request. ``deps`` is handed to tools as ``ctx.deps``.
-    ``authenticate(connection, hello)`` says who a connection is and ``may(identity, verb, thread, action)`` what they may
+    ``authenticate(connection, hello)`` says who a connection is and ``may(identity, verb, thread, action)`` what it may
     do; without them everybody is anonymous and may do everything, which is accepted on loopback only. ``origins`` lists
     pages of other hosts that may connect. ``step_cap`` bounds the model steps of one turn. ``history`` is how many
     finished messages the model is given. ``title`` and ``suggestions`` are for the bundled page.
@@ -263,8 +263,8 @@ class _Pages(StaticFiles):
             {
                 "Cache-Control": "no-cache",
                 "Content-Security-Policy": (
-                    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-                    "manifest-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+                    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+                    "connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
                 ),
                 "Referrer-Policy": "no-referrer",
                 "X-Content-Type-Options": "nosniff",

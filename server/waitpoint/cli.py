@@ -84,9 +84,10 @@ def valkey(port: int, data_dir: str) -> None:
     directory = Path(data_dir)
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     os.chdir(directory)
-    options = "--bind 127.0.0.1 --appendonly yes --maxmemory-policy noeviction --loglevel warning".split()
+    options = {"bind": "127.0.0.1", "appendonly": "yes", "maxmemory-policy": "noeviction", "loglevel": "warning"}
+    arguments = [word for name, value in options.items() for word in (f"--{name}", value)]
     # The server takes this process's place, so signals and exit codes are its own.
-    os.execv(program, [str(program), "--port", str(port), *options])
+    os.execv(program, [str(program), "--port", str(port), *arguments])
 
 
 def _load(target: str) -> Chat:
