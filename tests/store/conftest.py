@@ -8,11 +8,13 @@ from contextlib import AsyncExitStack
 
 import pytest
 
+from support.following import CountingStore, until
 from support.proxy import CutProxy, cut_proxy
 from support.servers import KINDS, RedisServer, start_server
-from waitpoint.store import RedisStore
+from waitpoint.store import Follower, RedisStore
 
 StoreMaker = Callable[..., Awaitable[RedisStore]]
+FollowerMaker = Callable[..., Awaitable[Follower]]
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -52,3 +54,26 @@ async def proxy(server: RedisServer) -> AsyncIterator[CutProxy]:
 def thread() -> str:
     """A thread of this test's own."""
     return f"t-{secrets.token_hex(6)}"
+
+
+@pytest.fixture
+async def counting(server: RedisServer) -> AsyncIterator[CountingStore]:
+    store = CountingStore(server.url)
+    await store.open()
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+async def follow() -> AsyncIterator[FollowerMaker]:
+    """Start followers; by default one that never checks by itself, so that what is seen was published."""
+    async with AsyncExitStack() as stack:
+
+        async def start(store: RedisStore, *, check: float = 3600.0, probe: float = 3600.0) -> Follower:
+            follower = Follower(store, check=check, probe=probe)
+            await follower.start()
+            stack.push_async_callback(follower.stop)
+            await until(lambda: follower.healthy, "the follower is healthy")
+            return follower
+
+        yield start
