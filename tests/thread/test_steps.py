@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from thread.dsl import ANN, World, accepted, moot
-from waitpoint.thread import RecordStep, StartExecution, Stop, Suspend
+from waitpoint.thread import FinishStep, OpenedCall, RecordStep, StartExecution, StartStep, Stop, Suspend
 from waitpoint.thread import facts as f
 
 
@@ -62,6 +62,13 @@ def test_results_go_when_the_model_has_had_them() -> None:
     world.returns("a")
     assert "step:a:charge#0" in world.values
     world.returns("b")
+    assert world.values == {}
+
+
+def test_the_input_of_a_call_that_ends_as_it_is_opened_is_not_left_behind() -> None:
+    world = World().say()
+    world.do(StartStep(1))
+    world.do(FinishStep(1, 0, "stop", None, (OpenedCall("a", "approve", {}, "no such tool"),)))
     assert world.values == {}
 
 

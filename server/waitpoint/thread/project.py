@@ -5,7 +5,7 @@ Knows facts, events and value ids; no store.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, assert_never
 
 from waitpoint_protocol import events as e
@@ -68,11 +68,13 @@ def values(facts: Iterable[f.Fact]) -> dict[str, Value]:
     return stored
 
 
-def drops(thread: Thread, facts: Iterable[f.Fact]) -> list[str]:
+def drops(thread: Thread, facts: Sequence[f.Fact]) -> list[str]:
     """Value ids that nothing needs after these facts; ``thread`` is the state before them."""
-    if thread.turn is None or not any(isinstance(fact, (f.StepAdvanced, f.TurnClosed)) for fact in facts):
+    ends = [at for at, fact in enumerate(facts) if isinstance(fact, (f.StepAdvanced, f.TurnClosed))]
+    if thread.turn is None or not ends:
         return []
-    gone: list[str] = []
+    # A call that cannot be run ends in the commit that opened it; what that commit brought is not needed either.
+    gone = list(values(facts[: ends[-1]]))
     for call in thread.turn.calls:
         gone.append(input_id(call.id))
         gone += [step_id(call.id, step) for step in call.steps]
