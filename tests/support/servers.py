@@ -115,10 +115,15 @@ class RedisServer:
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._process.pid, signal.SIGCONT)
-            self._process.terminate()
-            try:
-                self._process.wait(10)
-            except subprocess.TimeoutExpired:
+            for _ in range(25):
+                # Redis refuses to exit while it rewrites its log, and forgets that it was asked.
+                self._process.terminate()
+                try:
+                    self._process.wait(0.2)
+                    break
+                except subprocess.TimeoutExpired:
+                    continue
+            else:
                 self._process.kill()
                 self._process.wait()
             self._process = None
