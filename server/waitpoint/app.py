@@ -264,7 +264,8 @@ class _Pages(StaticFiles):
                 "Cache-Control": "no-cache",
                 "Content-Security-Policy": (
                     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-                    "connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+                    "connect-src 'self'; manifest-src 'self'; "
+                    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
                 ),
                 "Referrer-Policy": "no-referrer",
                 "X-Content-Type-Options": "nosniff",

@@ -203,7 +203,8 @@ class Desk:
                 )
             done: asyncio.Future[frames.Ack | frames.Reject] = asyncio.get_running_loop().create_future()
             self._post(thread, _Envelope(command, done))
-            return await asyncio.wait_for(done, REPLY_TIMEOUT)
+            async with asyncio.timeout(REPLY_TIMEOUT):
+                return await done
         except (StoreUnavailable, UnknownOutcome, TimeoutError) as error:
             return _unavailable(frame.id, thread, error)
 
