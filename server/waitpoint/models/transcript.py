@@ -128,7 +128,8 @@ def _step(parts: Sequence[Part]) -> Iterator[Turn]:
     calls: list[ToolCall] = []
     results: list[ToolResult] = []
     for part in parts:
-        if part["type"] == "tool":
+        # A call that ended before its input was complete was never made; providers take no call without input.
+        if part["type"] == "tool" and ("input" in part or part["state"] != "output-error"):
             calls.append(ToolCall(part["toolCallId"], part["toolName"], part.get("input")))
             results.append(_result(part))
     text = _text(parts)

@@ -20,8 +20,8 @@ from waitpoint_protocol.timestamps import from_millis
 from waitpoint_protocol.values import Value
 
 from .. import models, tools
-from ..desk import Desk, Driven, Snapshot, persist
-from ..store.types import Batch, Claimed, Due, Store, StoreUnavailable, UnknownOutcome
+from ..desk import Desk, Driven, Snapshot, Stale, persist
+from ..store.types import Batch, Claimed, Due, Store
 from ..thread import (
     Actor,
     Call,
@@ -49,7 +49,7 @@ from ..thread import (
 from ..thread.project import answer_id, input_id, question_id
 from .lease import Lease
 from .log import DriverLog, LeaseLost
-from .streaming import StepOutput, stream_step
+from .streaming import ModelCall, StepOutput, sound, stream_step, unfinished_calls
 
 __all__ = ["Chatter", "Driver"]
 
@@ -135,8 +135,10 @@ class Driver:
         head = self.claimed.head
         snapshot = self.desk.observe(self.thread, head)
         if not next_steps(snapshot.thread, now=self.store.now(), fence=head.fence) and snapshot.thread.run is None:
-            await self._release_untouched(snapshot)
-            return
+            moved = await self._release(snapshot)
+            if moved is None:
+                return
+            snapshot = moved
         following = asyncio.create_task(self._follow(), name=f"follow {self.thread}")
         try:
             joined = await persist(lambda: self.store.join(self.thread, page=1), self.lease.alive)
@@ -164,14 +166,18 @@ class Driver:
                 await following
             self.unfollow(self.thread, self)
 
-    async def _release_untouched(self, snapshot: Snapshot) -> None:
-        with suppress(StoreUnavailable, UnknownOutcome):
-            await self.store.release(
+    async def _release(self, snapshot: Snapshot) -> Snapshot | None:
+        """Give the lease up without having written; returns what the thread became if it moved meanwhile."""
+        head = await persist(
+            lambda: self.store.release(
                 self.thread,
-                fence=snapshot.head.fence,
+                fence=self.claimed.head.fence,
                 rev=snapshot.head.rev,
                 due=Due(appointment(snapshot.thread)),
-            )
+            ),
+            self.lease.alive,
+        )
+        return None if head is None else self.desk.observe(self.thread, head)
 
     async def _follow(self) -> None:
         try:
@@ -204,9 +210,12 @@ class Driver:
                 self._work[_key(step)] = _Work(step, task)
             if not steps and not self._work:
                 settled = await log.command(Settle(fence), with_checkpoint=True)
-                if isinstance(settled, Driven):
+                if isinstance(settled, Driven) and settled.committed is not None:
                     return
-                snapshot = settled.snapshot
+                moved = None if isinstance(settled, Stale) else await self._release(settled.snapshot)
+                if isinstance(settled, Driven) and moved is None:
+                    return
+                snapshot = moved or settled.snapshot
                 continue
             await self._sleep(snapshot)
             snapshot = await self._current()
@@ -217,7 +226,9 @@ class Driver:
         if deadlines:
             timeout = min(timeout, max(0.0, (min(deadlines) - self.store.now()) / 1000))
         try:
-            await asyncio.wait_for(self._wake.wait(), timeout)
+            # Not wait_for: on Python 3.11 it can swallow a cancellation that comes together with the result.
+            async with asyncio.timeout(timeout):
+                await self._wake.wait()
         except TimeoutError:
             self._foreign = True
         self._wake.clear()
@@ -299,16 +310,23 @@ class Driver:
     async def _finish_turn(self, log: DriverLog) -> None:
         snapshot = await self._current()
         await log.sync(snapshot)
-        message = log.open_message()
-        if message is None:
-            turn = snapshot.thread.turn
-            if turn is None:
-                return
-            # The log lost the message (a failover can do that); the turn still has to end.
-            logger.error("thread %s: a turn is open but its message is not", self.thread)
-            at = from_millis(self.store.now())
-            message = {"id": turn.message, "role": "assistant", "parts": [], "status": "open", "at": at}
-        driven = await log.command(CloseTurn(log.fence, message))
+        turn = snapshot.thread.turn
+        if turn is None:
+            return
+        # A call that the model was still writing never became one; in a finished message nothing may stay open.
+        for event in unfinished_calls(log.view, turn.reason):
+            await log.emit(event)
+
+        def close() -> CloseTurn:
+            message = log.finished_message()
+            if message is None:
+                # The log lost the message (a failover can do that); the turn still has to end.
+                logger.error("thread %s: a turn is open but its message is not", self.thread)
+                at = from_millis(self.store.now())
+                message = {"id": turn.message, "role": "assistant", "parts": [], "status": "open", "at": at}
+            return CloseTurn(log.fence, message)
+
+        driven = await log.command(close)
         if isinstance(driven, Driven) and driven.committed is not None:
             self._messages = None
 
@@ -326,21 +344,26 @@ class Driver:
             try:
                 output = await self._stream(log, step, f"{attempt}.{retry}" if retry else str(attempt))
                 break
-            except (LeaseLost, asyncio.CancelledError):
+            except (LeaseLost, _LeftBehind, GeneratorExit):
                 raise
+            except asyncio.CancelledError:
+                if _cancelling():
+                    raise
+                await log.command(FailStep(log.fence, step, "The model failed: it was cancelled from inside."))
+                return
             except models.ModelError as error:
                 if not error.retryable or retry == MODEL_RETRIES:
-                    await log.command(FailStep(log.fence, step, f"The model failed: {error}"))
+                    await log.command(FailStep(log.fence, step, sound(f"The model failed: {error}")))
                     return
                 logger.warning("thread %s: the model failed, asking it again: %s", self.thread, error)
                 await log.emit(e.StepReset(step=step))
                 await asyncio.sleep(MODEL_RETRY_DELAY * 2**retry)
-            except Exception as error:
+            except BaseException as error:  # also SystemExit, which would otherwise stop the whole server
                 logger.exception("thread %s: the model raised", self.thread)
-                text = f"The model failed: {type(error).__name__}: {error}"
-                await log.command(FailStep(log.fence, step, text))
+                await log.command(FailStep(log.fence, step, sound(f"The model failed: {_spell(error)}")))
                 return
-        calls = tuple(self._open(call.id, call.tool, call.input) for call in output.calls)
+        self._require_present()
+        calls = tuple(self._open(call) for call in output.calls)
         await log.command(FinishStep(log.fence, step, output.reason, output.usage, calls))
 
     async def _stream(self, log: DriverLog, step: int, attempt: str) -> StepOutput:
@@ -354,10 +377,22 @@ class Driver:
             tools=self.chat.toolbox.definitions,
             instructions=self.chat.instructions,
         )
-        return await stream_step(self.chat.model.stream(request), log.emit, step=step, attempt=attempt, taken_ids=taken)
+
+        async def emit(event: e.Event) -> None:
+            self._require_present()
+            await log.emit(event)
+
+        return await stream_step(self.chat.model.stream(request), emit, step=step, attempt=attempt, taken_ids=taken)
+
+    def _require_present(self) -> None:
+        """A stream that ignored its cancellation must not speak in the turn after."""
+        if asyncio.current_task() in self._left_behind:
+            raise _LeftBehind(self.thread)
 
     async def _history(self, log: DriverLog) -> list[Message]:
         """Finished messages and the open one, oldest first."""
+        # A result that a person's command brought may be in the log and not yet in our fold.
+        await log.sync(await self._current())
         view_finished = [message for message in log.view["messages"] if message["status"] == "final"]
         if self._messages is None:
             before = log.view["before"] + len(view_finished)
@@ -366,20 +401,20 @@ class Driver:
             self._messages = [json.loads(body) for body in stored]
         opened = log.open_message()
         if opened is None:
-            raise LeaseLost(self.thread)
+            raise models.ModelError("the message to write to is not in the log any more")
         # What a cut-off attempt at this step left is gone by its reset; text of this attempt is not there yet.
         return [*self._messages, opened]
 
-    def _open(self, call_id: str, tool_name: str, call_input: Value) -> OpenedCall:
-        tool = self.chat.toolbox.get(tool_name)
+    def _open(self, call: ModelCall) -> OpenedCall:
+        tool = self.chat.toolbox.get(call.tool)
+        error = call.error
         if tool is None:
             names = ", ".join(sorted(definition.name for definition in self.chat.toolbox.definitions)) or "none"
-            return OpenedCall(call_id, tool_name, call_input, f"There is no tool {tool_name}. Tools: {names}.")
-        errors = tool.check_input(call_input)
-        if errors:
-            said = "; ".join(f"{'.'.join(map(str, error.path)) or 'input'}: {error.message}" for error in errors)
-            return OpenedCall(call_id, tool_name, call_input, f"The input does not fit the tool: {said}")
-        return OpenedCall(call_id, tool_name, call_input)
+            error = f"There is no tool {call.tool}. Tools: {names}."
+        elif error is None and (errors := tool.check_input(call.input)):
+            said = "; ".join(f"{'.'.join(map(str, wrong.path)) or 'input'}: {wrong.message}" for wrong in errors)
+            error = f"The input does not fit the tool: {said}"
+        return OpenedCall(call.id, call.tool, call.input, None if error is None else sound(error))
 
     # --- tools
 
@@ -469,6 +504,22 @@ class Driver:
             )
             identity = last.resolution.by
         return _Loaded(json.loads(call_input), entry, history, identity)
+
+
+class _LeftBehind(Exception):
+    """Work that ignored its cancellation wants to go on; nothing it says counts."""
+
+
+def _cancelling() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _spell(error: BaseException) -> str:
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:
+        return type(error).__name__
 
 
 @dataclass(frozen=True, slots=True)

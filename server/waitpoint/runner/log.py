@@ -66,6 +66,7 @@ class DriverLog:
         self._batch = 0
         self._since_checkpoint = joined.head.seq - joined.checkpoint_seq
         self._buffer: list[e.Event] = []
+        self._progress: dict[str, int] = {}
         self._lock = asyncio.Lock()
         self._flusher: asyncio.Task[None] | None = None
         self._room = asyncio.Event()
@@ -87,6 +88,14 @@ class DriverLog:
         message = open_message(self._view)
         return None if message is None else copy.deepcopy(message)
 
+    def finished_message(self) -> Message | None:
+        """As :meth:`open_message`, with every text complete, as clients fold the end of a message."""
+        message = self.open_message()
+        for part in message["parts"] if message else ():
+            if part["type"] == "text" or part["type"] == "reasoning":
+                part["state"] = "done"
+        return message
+
     # --- writing
 
     async def emit(self, event: e.Event) -> None:
@@ -104,28 +113,43 @@ class DriverLog:
     def emit_nowait(self, event: e.Event) -> None:
         """Like :meth:`emit` for callers that cannot wait; dropped when the driver has failed."""
         if self._failed is None:
-            self._buffer.append(event)
+            self._append_or_replace(event)
             if self._flusher is None:
                 self._flusher = asyncio.create_task(self._flush_soon(), name=f"flush {self.thread}")
+
+    def _append_or_replace(self, event: e.Event) -> None:
+        if isinstance(event, e.ToolProgress):
+            # Only the newest counts: a tool that reports faster than the store writes must not fill the memory.
+            at = self._progress.setdefault(event.tool_call_id, len(self._buffer))
+            if at < len(self._buffer):
+                self._buffer[at] = event
+                return
+        self._buffer.append(event)
 
     def drop_buffered(self) -> None:
         """Forget what is not stored yet."""
         self._buffer.clear()
+        self._progress.clear()
         self._room.set()
 
-    async def command(self, command: DriverCommand, *, with_checkpoint: bool = False) -> Driven | Stale:
+    async def command(
+        self, command: DriverCommand | Callable[[], DriverCommand], *, with_checkpoint: bool = False
+    ) -> Driven | Stale:
         """Have a command decided and committed, after everything emitted so far. Raises :class:`LeaseLost`.
 
-        A cancelled caller does not cancel the write: an unnoticed write would leave the batch numbers out of step.
+        A command that quotes the fold is given as a function, called when the fold holds all that comes before it. A
+        cancelled caller does not cancel the write: an unnoticed write would leave the batch numbers out of step.
         """
         return await asyncio.shield(asyncio.create_task(self._command(command, with_checkpoint)))
 
-    async def _command(self, command: DriverCommand, with_checkpoint: bool) -> Driven | Stale:
+    async def _command(
+        self, command: DriverCommand | Callable[[], DriverCommand], with_checkpoint: bool
+    ) -> Driven | Stale:
         async with self._lock:
             await self._flush()
             driven = await self._desk.drive(
                 self.thread,
-                command,
+                command() if callable(command) else command,
                 fence=self.fence,
                 batch=self._batch + 1,
                 tag=self._own_tag(),
@@ -175,14 +199,16 @@ class DriverLog:
     async def _flush(self) -> None:
         if self._failed is not None:
             raise self._failed
-        while self._buffer:
+        # Once: what is emitted meanwhile comes after the command that waits for this, however much it is.
+        if self._buffer:
             events, self._buffer = self._buffer, []
+            self._progress.clear()
             self._room.set()
             await self._append(events)
 
     async def _append(self, events: list[e.Event]) -> None:
         due = self._since_checkpoint + len(events) >= CHECKPOINT_EVERY
-        for checkpointed in (True, False) if due else (False,):
+        for checkpointed in (True, True, False) if due else (False,):
             commit = Commit(
                 thread=self.thread,
                 log=self._cursor.log,
@@ -202,8 +228,10 @@ class DriverLog:
                     self._since_checkpoint = 0 if checkpointed else self._since_checkpoint + len(events)
                     await self._absorb(result, events)
                     return
-                case Conflict() if checkpointed:
-                    continue
+                case Conflict(head) if checkpointed:
+                    # Somebody's command came between: with it in the fold the checkpoint is exact again.
+                    await self._read_on()
+                    self._rev = head.rev
                 case Fenced() | Conflict() | None:
                     raise self._fail()
                 case Known():
@@ -224,9 +252,10 @@ class DriverLog:
         return self._failed
 
     async def _absorb(self, committed: Committed, events: Sequence[e.Event]) -> None:
-        if committed.count == 0:
-            return
+        # Also a commit without events tells where the log stands; a fold that is behind must not pass for exact.
         if committed.prev == self._cursor.tag and committed.seq == self._cursor.seq + 1:
+            if not events:
+                return
             fold(self._view, events)
             last = committed.seq + committed.count - 1
             self._cursor = Cursor(log=committed.log, seq=last, tag=committed.tag)
