@@ -35,6 +35,7 @@ from ..thread import (
     FinishStep,
     FinishTurn,
     OpenedCall,
+    RecordStep,
     Return,
     Settle,
     StartExecution,
@@ -46,7 +47,7 @@ from ..thread import (
     appointment,
     next_steps,
 )
-from ..thread.project import answer_id, input_id, question_id
+from ..thread.project import answer_id, input_id, question_id, step_id
 from .lease import Lease
 from .log import DriverLog, LeaseLost
 from .streaming import ModelCall, StepOutput, sound, stream_step, unfinished_calls
@@ -431,7 +432,7 @@ class Driver:
             return
         loaded = await self._load(call, turn)
         if loaded is None:
-            text = "The stored input of this call is gone; it cannot be entered."
+            text = "What is stored of this call is gone; it cannot be entered."
             await log.command(FailCall(log.fence, call_id, text, running=False))
             return
         started = await log.command(
@@ -443,6 +444,12 @@ class Driver:
         entered = turn.call(call_id) if turn else None
         if turn is None or entered is None or entered.state != "running":
             return
+
+        async def record(step: str, value: Value) -> None:
+            driven = await log.command(RecordStep(log.fence, call_id, step, value))
+            if not isinstance(driven, Driven) or driven.committed is None:
+                raise _Moot(f"the execution of {call_id} is over")
+
         execution = tools.Execution(
             thread_id=self.thread,
             message_id=turn.message,
@@ -454,6 +461,8 @@ class Driver:
             identity=loaded.identity,
             deps=self.chat.deps,
             report=log.emit_nowait,
+            steps=loaded.steps,
+            record=record,
         )
         outcome = await tools.execute(tool, execution)
         match outcome:
@@ -474,14 +483,15 @@ class Driver:
                         audience=outcome.audience,
                         redact=outcome.redact,
                         kind=outcome.kind,
+                        style=outcome.style,
                     )
                 )
             case _:
                 assert_never(outcome)
 
     async def _load(self, call: Call, turn: Turn) -> _Loaded | None:
-        """Everything the tool will see: the original input, the answer, and the history of earlier answers."""
-        ids = [input_id(call.id)]
+        """Everything the tool will see: the original input, the answer, earlier answers, and results of steps."""
+        ids = [input_id(call.id), *(step_id(call.id, step) for step in call.steps)]
         for visit in call.visits:
             ids += [question_id(visit.action), answer_id(visit.action)]
         stored = await persist(lambda: self.store.values(self.thread, ids), self.lease.alive)
@@ -489,21 +499,21 @@ class Driver:
             raise LeaseLost(self.thread)
         by_id = dict(zip(ids, stored, strict=True))
         call_input = by_id[input_id(call.id)]
-        if call_input is None:
+        kept = [*(step_id(call.id, step) for step in call.steps), *(answer_id(visit.action) for visit in call.visits)]
+        if call_input is None or any(by_id[name] is None for name in kept):
             return None
         history = [_visit(visit, by_id) for visit in call.visits]
         entry: tools.InitialEntry | tools.ResumeEntry = tools.InitialEntry()
         identity = turn.by
-        if call.entry is not None:
-            last = next(visit for visit in call.visits if visit.action == call.entry)
-            answer = by_id[answer_id(call.entry)]
-            if answer is None:
-                return None
+        # Inline waits and approvals do not make an entry: the body runs from where it was last entered.
+        last = next((visit for visit in reversed(call.visits) if visit.style == "entry"), None)
+        if last is not None:
             entry = tools.ResumeEntry(
-                name=last.wait_point, data=json.loads(answer), action=_action_ref(last, call, by_id)
+                name=last.wait_point, data=_json(by_id[answer_id(last.action)]), action=_action_ref(last, call, by_id)
             )
             identity = last.resolution.by
-        return _Loaded(json.loads(call_input), entry, history, identity)
+        steps = {step: _json(by_id[step_id(call.id, step)]) for step in call.steps}
+        return _Loaded(json.loads(call_input), entry, history, identity, steps)
 
 
 class _LeftBehind(Exception):
@@ -528,6 +538,11 @@ class _Loaded:
     entry: tools.InitialEntry | tools.ResumeEntry
     history: list[tools.VisitData]
     identity: Actor | None
+    steps: dict[str, Value]
+
+
+class _Moot(Exception):
+    """A tool reported something that does not count any more."""
 
 
 def _action_ref(visit: Visit, call: Call, by_id: dict[str, bytes | None]) -> tools.ActionRef:
@@ -549,14 +564,20 @@ def _visit(visit: Visit, by_id: dict[str, bytes | None]) -> tools.VisitData:
         input=_asked(visit.action, by_id),
         status=visit.resolution.how,
         resolved_at=from_millis(visit.resolution.at),
-        answer=None if answer is None else json.loads(answer),
+        answer=_json(answer),
         reason=visit.resolution.reason,
         message=visit.resolution.message,
+        action=visit.action,
+        style=visit.style,
+        by=visit.resolution.by.wire(),
     )
 
 
 def _asked(action: str, by_id: dict[str, bytes | None]) -> Value:
-    body = by_id[question_id(action)]
+    return _json(by_id[question_id(action)])
+
+
+def _json(body: bytes | None) -> Value:
     return None if body is None else json.loads(body)
 
 

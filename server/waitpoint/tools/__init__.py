@@ -22,7 +22,10 @@ from .entry import (
     Visit,
 )
 from .execute import MAX_OUTPUT, MAX_SUSPEND_DATA, ToolError, execute
+from .inline import suspend
 from .outcome import EntryData, Execution, Failure, InitialEntry, Outcome, Output, ResumeEntry, Suspended, VisitData
+from .ready import ask_user, ask_user_multi, confirm
+from .steps import step, step_sync
 from .stored import check_against
 from .tool import Tool, tool
 from .toolbox import Toolbox
@@ -61,7 +64,13 @@ __all__ = [
     "Visit",
     "VisitData",
     "WaitPoint",
+    "ask_user",
+    "ask_user_multi",
     "check_against",
+    "confirm",
     "execute",
+    "step",
+    "step_sync",
+    "suspend",
     "tool",
 ]

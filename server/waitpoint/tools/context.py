@@ -18,9 +18,14 @@ from waitpoint_protocol.state import Progress
 from waitpoint_protocol.values import Value, normalise
 
 from .entry import Entry, Resume, Visit
+from .leaving import Abandoned, Leaving, Suspension
+from .steps import Stepping, Steps, inside_step
 from .waitpoint import WaitPoint
 
-__all__ = ["Identity", "Report", "Suspension", "ToolContext", "ToolInput"]
+if TYPE_CHECKING:
+    from .inline import Answers
+
+__all__ = ["Identity", "Report", "ToolContext", "ToolInput"]
 
 D = TypeVar("D", default=Any)
 S = TypeVar("S")
@@ -54,21 +59,12 @@ class ToolInput:
         def __getattr__(self, name: str) -> Any: ...
 
 
-class Suspension(BaseException):
-    """Leaves the tool body for a wait point. Not an ``Exception``: handlers of the author's must not swallow it."""
-
-    def __init__(self, point: WaitPoint[Any, Any], data: object) -> None:
-        self.point = point
-        self.data = data
-        super().__init__(f"suspended at {point!r}")
-
-
 @dataclass(slots=True, eq=False, repr=False)
-class ToolContext(Generic[D]):
+class ToolContext(Stepping, Generic[D]):
     """One execution of one tool call. Annotate ``ctx: ToolContext[MyDeps]`` to have ``ctx.deps`` typed."""
 
     input: ToolInput
-    """The original call, the same at every entry."""
+    """The original call, the same at every entry; for a gated tool, what was approved."""
 
     entry: Entry
     """Why the body runs: ``Initial()`` or ``Resume(name, data, action)``."""
@@ -88,7 +84,10 @@ class ToolContext(Generic[D]):
     deps: D
 
     _report: Callable[[Report], None]
-    _suspension: Suspension | None = None
+    _answers: Answers
+    _steps: Steps
+    _approval: str | None = None
+    _left: Leaving | None = None
     _over: bool = False
 
     def suspend(self, point: WaitPoint[S, Any], data: S) -> NoReturn:
@@ -96,15 +95,20 @@ class ToolContext(Generic[D]):
 
         The call leaves the body at once. The tool is entered again, from its top, when an answer was accepted.
         """
-        self._require_running()
-        self._suspension = Suspension(point, data)
-        raise self._suspension
+        self._require_inside()
+        self._leave(Suspension(point, data))
 
     @property
     def idempotency_key(self) -> str:
-        """The same for every attempt at this entry, and for no other: give it to services that should act once."""
-        entry = self.entry.action.id if isinstance(self.entry, Resume) else "initial"
-        return "wp_" + _digest(self.thread_id, self.tool_call_id, entry)[:40]
+        """The same whenever this place of the call is reached, and at no other; for services that should act once.
+
+        A place is a step, or else what lies between two answers: it changes with the entry, and where an inline
+        ``suspend()`` returns.
+        """
+        entry = self.entry.action.id if isinstance(self.entry, Resume) else self._approval or "initial"
+        step = inside_step()
+        place = self._answers.last_action or entry if step is None else f"step {step}"
+        return "wp_" + _digest(self.thread_id, self.tool_call_id, place)[:40]
 
     def progress(self, fraction: float | None = None, message: str | None = None) -> None:
         """Show how far the tool is: a fraction from 0 to 1, a sentence, or both."""
@@ -123,6 +127,24 @@ class ToolContext(Generic[D]):
         self._require_running()
         made = id if id is not None else "d_" + _digest(self.tool_call_id, name)[:24]
         self._report(DataEvent(id=made, name=name, data=normalise(data)))
+
+    def _require_inside(self) -> None:
+        """For what may leave the body or is counted: neither of them inside a step, and nothing after leaving."""
+        self._require_running()
+        if self._left is not None:
+            raise self._left
+        if (step := inside_step()) is not None:
+            self._leave(
+                Abandoned(
+                    f"{self.tool_name} waits or begins a step inside its step {step}; a step runs once, so do that "
+                    "before or after it."
+                )
+            )
+
+    def _leave(self, leaving: Leaving) -> NoReturn:
+        if self._left is None:  # parallel branches: the first one counts
+            self._left = leaving
+        raise self._left
 
     def _require_running(self) -> None:
         # A task or thread the body left behind must not speak for a call that has ended.

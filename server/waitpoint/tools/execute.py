@@ -9,33 +9,23 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-import threading
-from collections.abc import Callable, Sequence
-from typing import assert_never
+from collections.abc import Sequence
 
-from .context import Report, Suspension, ToolContext, ToolInput
+from .context import ToolContext, ToolInput
 from .contract import Misfit, encode
-from .entry import (
-    Cancel,
-    CancelledVisit,
-    Entry,
-    ExpiredVisit,
-    Fail,
-    FailedVisit,
-    Initial,
-    Resume,
-    SubmittedVisit,
-    UnsupportedEntry,
-    Visit,
-)
-from .outcome import Execution, Failure, InitialEntry, Outcome, Output, ResumeEntry, Suspended, VisitData
+from .current import entered
+from .enter import Unenterable, context_of
+from .entry import Entry, Resume, UnsupportedEntry
+from .gate import admit
+from .inline import MAX_SUSPEND_DATA
+from .leaving import Abandoned, InlineSuspension, Leaving, Suspension
+from .outcome import Execution, Failure, Outcome, Output, Suspended
 from .tool import Tool
 
 __all__ = ["MAX_OUTPUT", "MAX_SUSPEND_DATA", "ToolError", "execute"]
 
 logger = logging.getLogger(__name__)
 
-MAX_SUSPEND_DATA = 256 * 1024
 MAX_OUTPUT = 1024 * 1024
 """Bytes of UTF-8 JSON."""
 
@@ -50,15 +40,14 @@ class ToolError(Exception):
     """Raise it in a tool to end the call in ``output-error`` with exactly this text."""
 
 
-class _Unenterable(Exception):
-    """What is stored of this call does not fit the tool as it is now."""
-
-
 async def execute(tool: Tool, execution: Execution) -> Outcome:
     """Enter ``tool`` once. Raises nothing but ``CancelledError``, and that only when this coroutine is cancelled."""
+    admitted = await admit(tool, execution)
+    if not isinstance(admitted, Execution):
+        return admitted if isinstance(admitted, Suspended) else Failure(_clip(admitted.error_text))
     try:
-        context = _context(tool, execution)
-    except _Unenterable as reason:
+        context = context_of(tool, admitted)
+    except Unenterable as reason:
         return Failure(_clip(str(reason)))
     body = asyncio.create_task(_body(tool, context), name=f"tool {tool.name} {execution.tool_call_id}")
     try:
@@ -97,14 +86,12 @@ def _result(tool: Tool, body: asyncio.Task[Outcome]) -> Outcome:
 async def _body(tool: Tool, context: ToolContext) -> Outcome:
     """Run the function and name what became of it."""
     try:
-        returned = await _call(tool, context)
-        if context._suspension is not None:
-            return Failure(
-                f"{tool.name} suspended at {context._suspension.point.name} and then went on; "
-                "return ctx.suspend(...) and let nothing catch it."
-            )
-    except Suspension as suspension:
-        return _suspended(tool, suspension)
+        with entered(context):
+            returned = await _call(tool, context)
+        if context._left is not None:
+            return _went_on(tool, context._left)
+    except Leaving as leaving:
+        return _left(tool, context._left or leaving)
     except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
         raise
     except UnsupportedEntry:
@@ -112,8 +99,10 @@ async def _body(tool: Tool, context: ToolContext) -> Outcome:
     except ToolError as error:
         return Failure(_clip(str(error)) or "ToolError")
     except BaseException as error:  # also SystemExit, which would otherwise stop the whole server
-        if isinstance(error, BaseExceptionGroup) and context._suspension is not None and _only_suspension(error):
-            return _suspended(tool, context._suspension)
+        left = context._left
+        grouped = isinstance(error, BaseExceptionGroup) and _only_leaving(error)
+        if left is not None and (grouped or isinstance(left, Abandoned)):
+            return _left(tool, left)
         logger.exception("tool %s raised in call %s", tool.name, context.tool_call_id)
         return Failure(_clip(_spell(error)))
     return _output(tool, context, returned)
@@ -154,12 +143,36 @@ def _output(tool: Tool, context: ToolContext, returned: object) -> Outcome:
     return Output(value)
 
 
+def _left(tool: Tool, leaving: Leaving) -> Outcome:
+    match leaving:
+        case Suspension():
+            return _suspended(tool, leaving)
+        case InlineSuspension():
+            return leaving.wait
+        case Abandoned():
+            return Failure(_clip(str(leaving)))
+        case _:
+            raise AssertionError(f"{leaving!r} leads nowhere")
+
+
+def _went_on(tool: Tool, leaving: Leaving) -> Failure:
+    """The body caught what should have ended it; what it did since was not meant to happen."""
+    match leaving:
+        case Suspension(name=name):
+            advice = "return ctx.suspend(...) and let nothing catch it"
+        case InlineSuspension(name=name):
+            advice = "let nothing catch what suspend() raises"
+        case _:
+            return Failure(_clip(str(leaving)))
+    return Failure(f"{tool.name} suspended at {name} and then went on; {advice}.")
+
+
 def _suspended(tool: Tool, suspension: Suspension) -> Outcome:
     point = suspension.point
     if tool.waits.get(getattr(point, "name", "")) is not point:
         declared = ", ".join(tool.waits) or "none"
         return Failure(
-            _clip(f"{tool.name} suspended at the undeclared wait point {_label(point)}; declared: {declared}.")
+            _clip(f"{tool.name} suspended at the undeclared wait point {suspension.name}; declared: {declared}.")
         )
     try:
         asked = point.check_suspend(suspension.data)
@@ -186,94 +199,13 @@ def _suspended(tool: Tool, suspension: Suspension) -> Outcome:
     )
 
 
-def _context(tool: Tool, execution: Execution) -> ToolContext:
-    try:
-        given = tool.input.parse(execution.input)
-    except Misfit as misfit:
-        raise _Unenterable(f"The input does not fit {tool.name}: {misfit}") from misfit
-    return ToolContext(
-        input=given,
-        entry=_entry(tool, execution),
-        suspend_history=tuple(_visit(tool, visit) for visit in execution.history),
-        thread_id=execution.thread_id,
-        message_id=execution.message_id,
-        tool_call_id=execution.tool_call_id,
-        tool_name=tool.name,
-        attempt=execution.attempt,
-        identity=execution.identity,
-        deps=execution.deps,
-        _report=_from_any_thread(execution.report),
-    )
-
-
-def _entry(tool: Tool, execution: Execution) -> Entry:
-    match execution.entry:
-        case InitialEntry():
-            return Initial()
-        case ResumeEntry(name=name, data=data, action=action):
-            point = tool.waits.get(name)
-            if point is None:
-                raise _Unenterable(f"{tool.name} no longer has the wait point {name}; the answer has nowhere to go.")
-            try:
-                return Resume(name, point.resume.parse(data), action)
-            except Misfit as misfit:
-                raise _Unenterable(
-                    f"The accepted answer no longer fits the wait point {name} of {tool.name}: {misfit}"
-                ) from misfit
-        case entry:
-            assert_never(entry)
-
-
-def _visit(tool: Tool, visit: VisitData) -> Visit:
-    match visit.status:
-        case "submitted":
-            answer = _parsed_if_it_fits(tool, visit)
-            return SubmittedVisit(visit.name, visit.suspended_at, visit.input, visit.resolved_at, answer)
-        case "cancelled":
-            cancel = Cancel(visit.reason)
-            return CancelledVisit(visit.name, visit.suspended_at, visit.input, visit.resolved_at, cancel)
-        case "failed":
-            fail = Fail(visit.message or "")
-            return FailedVisit(visit.name, visit.suspended_at, visit.input, visit.resolved_at, fail)
-        case "expired":
-            return ExpiredVisit(visit.name, visit.suspended_at, visit.input, visit.resolved_at)
-        case status:
-            assert_never(status)
-
-
-def _parsed_if_it_fits(tool: Tool, visit: VisitData) -> object:
-    point = tool.waits.get(visit.name)
-    if point is None:
-        return visit.answer
-    try:
-        return point.resume.parse(visit.answer)
-    except Misfit:  # an old answer is only history; it must not stop the call
-        return visit.answer
-
-
-def _from_any_thread(report: Callable[[Report], None]) -> Callable[[Report], None]:
-    loop, home = asyncio.get_running_loop(), threading.get_ident()
-
-    def hand_over(said: Report) -> None:
-        if threading.get_ident() == home:
-            report(said)
-        else:
-            loop.call_soon_threadsafe(report, said)
-
-    return hand_over
-
-
-def _only_suspension(group: BaseExceptionGroup[BaseException]) -> bool:
-    _, rest = group.split(Suspension)
+def _only_leaving(group: BaseExceptionGroup[BaseException]) -> bool:
+    _, rest = group.split(Leaving)
     return rest is None
 
 
 def _name_entry(entry: Entry) -> str:
     return f"the entry {entry.name}" if isinstance(entry, Resume) else "the initial entry"
-
-
-def _label(point: object) -> str:
-    return str(getattr(point, "name", repr(point)))
 
 
 def _spell(error: BaseException) -> str:

@@ -5,7 +5,7 @@ Knows plain values only, as they lie in the store; ``execute.py`` turns them int
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -13,7 +13,7 @@ from waitpoint_protocol.values import Value
 
 from .context import Identity, Report
 from .entry import ActionRef
-from .waitpoint import OnMessage
+from .waitpoint import OnMessage, WaitStyle
 
 __all__ = [
     "EntryData",
@@ -57,15 +57,27 @@ class VisitData:
     answer: Value = None
     reason: str | None = None
     message: str | None = None
+    action: str = ""
+    style: WaitStyle = "entry"
+    by: Mapping[str, Any] | None = None
 
 
 def _ignore(_: Report) -> None:
     """Nobody is interested."""
 
 
+async def _forget(_name: str, _value: Value) -> None:
+    """Nobody keeps it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """One entry of one tool call."""
+    """One entry of one tool call.
+
+    ``entry`` is that of the last declared wait point that was answered; inline waits and the approval gate are only in
+    ``history``. ``steps`` are the results kept at earlier entries; ``record`` keeps a new one and returns when it is
+    safe. ``approval`` is the action by which the call was approved.
+    """
 
     thread_id: str
     message_id: str
@@ -77,6 +89,9 @@ class Execution:
     identity: Identity | None = None
     deps: Any = None
     report: Callable[[Report], None] = _ignore
+    steps: Mapping[str, Value] = field(default_factory=dict)
+    record: Callable[[str, Value], Awaitable[None]] = _forget
+    approval: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +113,7 @@ class Suspended:
     on_message: OnMessage = "cancel"
     audience: tuple[str, ...] | None = None
     redact: bool = False
+    style: WaitStyle = "entry"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,9 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 import jsonschema
+import referencing
+import referencing.exceptions
+import referencing.jsonschema
 from pydantic import TypeAdapter
 from pydantic.errors import PydanticUserError
 
@@ -19,7 +22,7 @@ from waitpoint_protocol.values import ValueRefused, normalise
 
 from ..errors import DefinitionError
 
-__all__ = ["adapter", "close", "fingerprint", "is_open", "json_schema", "subschemas"]
+__all__ = ["adapter", "check_schema", "close", "fingerprint", "is_open", "json_schema", "subschemas"]
 
 Schema = dict[str, Any]
 
@@ -70,6 +73,35 @@ def schema_of(
         ) from error
     close(schema)
     return schema
+
+
+def check_schema(given: Schema, what: str) -> Schema:
+    """A schema that was written by hand, as it is stored. Raises :class:`DefinitionError` when nobody could follow it.
+
+    Draft 2020-12. References lead to places inside the schema: nothing is fetched to check an answer.
+    """
+    try:
+        schema: Schema = normalise(given)
+        jsonschema.Draft202012Validator.check_schema(schema)
+        resource = referencing.jsonschema.DRAFT202012.create_resource(schema)
+        _follow(resource, referencing.Registry().resolver_with_root(resource))
+    except jsonschema.SchemaError as error:
+        raise DefinitionError(f"{what} is no JSON Schema (2020-12): {error.json_path}: {_first_line(error)}") from error
+    except ValueRefused as refused:
+        raise DefinitionError(f"{what} has no JSON form: {refused}") from refused
+    except referencing.exceptions.Unresolvable as error:
+        raise DefinitionError(f"{what} refers to {error.ref}, which is not in it") from error
+    return schema
+
+
+def _follow(resource: referencing.Resource[Any], resolver: Any) -> None:
+    resolver = resolver.in_subresource(resource)
+    if isinstance(resource.contents, dict):
+        for keyword in ("$ref", "$dynamicRef"):
+            if isinstance(reference := resource.contents.get(keyword), str):
+                resolver.lookup(reference)
+    for inner in resource.subresources():
+        _follow(inner, resolver)
 
 
 def close(schema: Schema) -> None:

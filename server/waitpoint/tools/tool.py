@@ -19,8 +19,9 @@ from ..errors import DefinitionError
 from ..models import ToolDefinition
 from .context import ToolInput
 from .contract import Contract
+from .gate import GATE, Gate, Policy, Words
 from .signature import read_signature
-from .waitpoint import WaitPoint
+from .waitpoint import WaitOptions, WaitPoint
 
 __all__ = ["OnCrash", "Tool", "tool"]
 
@@ -43,6 +44,10 @@ class Tool:
         max_attempts: int = 3,
         on_crash: OnCrash = "retry",
         timeout: timedelta | float | None = None,
+        approval: Policy = False,
+        approval_prompt: Words | None = None,
+        approval_description: Words | None = None,
+        approval_options: WaitOptions | None = None,
     ) -> None:
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise DefinitionError(
@@ -66,6 +71,12 @@ class Tool:
             raise DefinitionError(f"tool {self.name}: max_attempts is a whole number from 1 up")
         if on_crash not in get_args(OnCrash):
             raise DefinitionError(f'tool {self.name}: on_crash is "retry" or "fail"')
+        gated = (approval_prompt, approval_description, approval_options)
+        self.gate = None if approval is False else Gate(self.name, self.input, signature.input_type, approval, *gated)
+        if self.gate is None and any(given is not None for given in gated):
+            raise DefinitionError(f"tool {self.name} has options for approval but no gate; add approval=True")
+        if self.gate is not None and GATE in self.waits:
+            raise DefinitionError(f"tool {self.name} has a gate and a wait point named {GATE}; rename the wait point")
 
     def __repr__(self) -> str:
         return f"Tool({self.name!r})"
@@ -84,6 +95,12 @@ class Tool:
     def definition(self) -> ToolDefinition:
         """What the model is told: the same before, during and after a wait."""
         return ToolDefinition(self.name, self.description, self.input.schema)
+
+    def point(self, name: str) -> WaitPoint[Any, Any] | None:
+        """The declared wait point of that name, or the gate's."""
+        if self.gate is not None and name == GATE:
+            return self.gate.point
+        return self.waits.get(name)
 
     def check_input(self, value: Value) -> list[FieldError]:
         """What is wrong with a call's input; nothing if the tool takes it."""
@@ -107,6 +124,10 @@ def tool(
     max_attempts: int = 3,
     on_crash: OnCrash = "retry",
     timeout: timedelta | float | None = None,
+    approval: Policy = False,
+    approval_prompt: Words | None = None,
+    approval_description: Words | None = None,
+    approval_options: WaitOptions | None = None,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 
 
@@ -119,6 +140,12 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Tool 
     ``waits``: the wait points where it may suspend. ``max_attempts``: entries at one place before a tool that keeps
     being cut off ends in ``output-error``. ``on_crash="fail"``: never enter again after a crash. ``timeout``: seconds,
     or a ``timedelta``, for one execution; waiting for people does not count.
+
+    ``approval``: the tool is not entered before somebody has approved the call; ``True`` for every call, or a function
+    of the input that says for which (only ``False`` means that none is needed, and one that raises asks). An approval
+    may change the input; a denial ends the call with an error the model sees. ``approval_prompt`` and
+    ``approval_description``: what is shown with the input, as a text or a function of the input. ``approval_options``:
+    how the gate waits, as for a ``WaitPoint``, e.g. ``{"audience": ["ann"], "expires_in": 3600}``.
     """
     if function is not None:
         return Tool(function, **options)

@@ -58,7 +58,7 @@ class Toolbox:
         """
         tool_name, _, wait_point = action_name.rpartition(".")
         tool = self._tools.get(tool_name)
-        point = tool.waits.get(wait_point) if tool is not None else None
+        point = tool.point(wait_point) if tool is not None else None
         if point is not None and point.fingerprint == fingerprint(schema):
             return point.check_resume(value)
         return check_against(schema, value)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeGuard, cast, get_args, overload
 
@@ -23,13 +24,16 @@ from .schema import fingerprint
 if TYPE_CHECKING:
     from .entry import Entry, Resume
 
-__all__ = ["OnMessage", "WaitOptions", "WaitPoint"]
+__all__ = ["OnMessage", "WaitOptions", "WaitPoint", "WaitSettings", "WaitStyle", "check_name", "read_options"]
 
 S = TypeVar("S", default=Any)
 R = TypeVar("R", default=Any)
 
 OnMessage = Literal["cancel", "keep", "refuse"]
 """What a new user message does to a wait: abandon it, queue behind it, or be refused with ``waiting``."""
+
+WaitStyle = Literal["entry", "inline", "approval"]
+"""Who makes a wait: a tool at a declared wait point, an inline ``suspend()``, or the approval gate before a tool."""
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 
@@ -48,6 +52,39 @@ class WaitOptions(TypedDict, total=False):
 
     on_message: OnMessage
     """What a new user message does to the wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitSettings:
+    """:class:`WaitOptions`, checked."""
+
+    expires_in_ms: int | None
+    audience: tuple[str, ...] | None
+    redact: bool
+    on_message: OnMessage
+
+
+def read_options(what: str, options: WaitOptions) -> WaitSettings:
+    """Check how a wait is to behave; ``what`` names it in the :class:`DefinitionError` of an option that cannot be."""
+    if unknown := options.keys() - WaitOptions.__annotations__.keys():
+        raise DefinitionError(f"{what} has no option {', '.join(sorted(unknown))}")
+    on_message: OnMessage = options.get("on_message", "cancel")
+    if on_message not in get_args(OnMessage):
+        raise DefinitionError(f'{what}: on_message is "cancel", "keep" or "refuse"')
+    return WaitSettings(
+        _milliseconds(what, options.get("expires_in")),
+        _audience(what, options.get("audience")),
+        bool(options.get("redact", False)),
+        on_message,
+    )
+
+
+def check_name(what: str, name: object) -> None:
+    """Raise :class:`DefinitionError` unless ``name`` can name a wait point."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise DefinitionError(
+            f"{what} {name!r} is not usable; start with a letter, then up to 63 letters, digits and _"
+        )
 
 
 class WaitPoint(Generic[S, R]):
@@ -69,22 +106,16 @@ class WaitPoint(Generic[S, R]):
     ) -> None: ...
 
     def __init__(self, name: str, *, suspend: Any, resume: Any, **options: Unpack[WaitOptions]) -> None:
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise DefinitionError(
-                f"wait point name {name!r} is not usable; start with a letter, then up to 63 letters, digits and _"
-            )
-        if unknown := options.keys() - WaitOptions.__annotations__.keys():
-            raise DefinitionError(f"wait point {name} has no option {', '.join(sorted(unknown))}")
+        check_name("wait point name", name)
+        settings = read_options(f"wait point {name}", options)
         self.name = name
         self.suspend: Contract[S] = Contract(suspend, f"suspend type of wait point {name}", "serialization")
         self.resume: Contract[R] = Contract(resume, f"resume type of wait point {name}")
         self.fingerprint = fingerprint(self.resume.schema)
-        self.expires_in_ms = _milliseconds(name, options.get("expires_in"))
-        self.audience = _audience(name, options.get("audience"))
-        self.redact = bool(options.get("redact", False))
-        self.on_message: OnMessage = options.get("on_message", "cancel")
-        if self.on_message not in get_args(OnMessage):
-            raise DefinitionError(f'wait point {name}: on_message is "cancel", "keep" or "refuse"')
+        self.expires_in_ms = settings.expires_in_ms
+        self.audience = settings.audience
+        self.redact = settings.redact
+        self.on_message: OnMessage = settings.on_message
 
     def __repr__(self) -> str:
         return f"WaitPoint({self.name!r})"
@@ -109,23 +140,23 @@ class WaitPoint(Generic[S, R]):
         return self.suspend.spell(data)
 
 
-def _milliseconds(name: str, span: timedelta | float | None) -> int | None:
+def _milliseconds(what: str, span: timedelta | float | None) -> int | None:
     if span is None:
         return None
     seconds = span.total_seconds() if isinstance(span, timedelta) else span
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not math.isfinite(seconds) or seconds <= 0:
-        raise DefinitionError(f"wait point {name}: expires_in is a timedelta or seconds above 0, not {span!r}")
+        raise DefinitionError(f"{what}: expires_in is a timedelta or seconds above 0, not {span!r}")
     return max(1, round(seconds * 1000))
 
 
-def _audience(name: str, audience: Collection[str] | None) -> tuple[str, ...] | None:
+def _audience(what: str, audience: Collection[str] | None) -> tuple[str, ...] | None:
     if audience is None:
         return None
     named = cast("tuple[object, ...]", () if isinstance(audience, str) else tuple(audience))
     ids = tuple(identity for identity in named if isinstance(identity, str))
     if not ids or len(ids) != len(named):
         raise DefinitionError(
-            f'wait point {name}: audience lists the ids of who may answer, e.g. ["ann"]; leave it out to let '
+            f'{what}: audience lists the ids of who may answer, e.g. ["ann"]; leave it out to let '
             "everybody answer who may write to the thread"
         )
     return ids
