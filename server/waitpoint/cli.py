@@ -195,7 +195,7 @@ async def _serve(chat: Chat, settings: Settings, listener: socket.socket, host: 
     if web.started:
         where = "outside store" if settings.redis_url else f"embedded Valkey, data in {Path(settings.data_dir)}"
         click.echo(f"Waitpoint is at {url}  ({where}; stop with Ctrl+C)")
-        if open_page:
+        if open_page and _has_display():
             await asyncio.to_thread(webbrowser.open, url)
     await asyncio.wait([serving, waiting], return_when=asyncio.FIRST_COMPLETED)
     if not serving.done():
@@ -214,6 +214,11 @@ async def _deadline(seconds: float) -> AsyncIterator[None]:
             yield
     except TimeoutError:
         logging.getLogger(__name__).warning("the drain took longer than the grace period; leaving now")
+
+
+def _has_display() -> bool:
+    """Whether opening a browser shows anybody a window; without one a text browser would take the terminal over."""
+    return sys.platform in ("darwin", "win32") or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
 def _on_signal(leaving: asyncio.Event, web: uvicorn.Server) -> None:
