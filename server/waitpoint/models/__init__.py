@@ -1,10 +1,11 @@
-"""Models: the port every model is reached through, what a thread looks like to one, and a scripted one.
+"""Models: the port every model is reached through, what a thread looks like to one, and the models behind it.
 
 Knows requests, model events and turns. Knows nothing of Redis, sockets, tools' code or who drives a thread.
 """
 
 from __future__ import annotations
 
+from .agent import AgentModel, agent
 from .port import (
     Finish,
     Model,
@@ -18,6 +19,7 @@ from .port import (
     ToolInputDelta,
     ToolInputStart,
 )
+from .pydantic_ai import PydanticAIModel
 from .scripted import Call, ScriptedModel
 from .transcript import (
     AssistantTurn,
@@ -31,6 +33,7 @@ from .transcript import (
 )
 
 __all__ = [
+    "AgentModel",
     "AssistantTurn",
     "Call",
     "Finish",
@@ -39,6 +42,7 @@ __all__ = [
     "ModelError",
     "ModelEvent",
     "ModelRequest",
+    "PydanticAIModel",
     "ReasoningDelta",
     "ScriptedModel",
     "SystemTurn",
@@ -51,5 +55,6 @@ __all__ = [
     "ToolTurn",
     "Turn",
     "UserTurn",
+    "agent",
     "to_turns",
 ]

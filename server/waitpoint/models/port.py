@@ -50,6 +50,14 @@ class ModelRequest:
     tools: Sequence[ToolDefinition] = ()
     instructions: str | None = None
 
+    @property
+    def said(self) -> str:
+        """The text of the message that opened this turn: what the person said last."""
+        said = next((message for message in reversed(self.messages) if message["role"] == "user"), None)
+        if said is None:
+            return ""
+        return "\n\n".join(part["text"] for part in said["parts"] if part["type"] == "text")
+
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
@@ -102,11 +110,16 @@ ModelEvent = TextDelta | ReasoningDelta | ToolInputStart | ToolInputDelta | Tool
 
 
 class ModelError(Exception):
-    """The provider could not answer. ``retryable`` tells whether asking again may help."""
+    """The provider could not answer.
 
-    def __init__(self, message: str, *, retryable: bool = False) -> None:
+    ``message`` is shown to people in the chat: no secrets, and words they can act on. ``retryable`` tells whether
+    asking again may help, ``retry_after`` how many seconds the provider wants to be left alone before that.
+    """
+
+    def __init__(self, message: str, *, retryable: bool = False, retry_after: float | None = None) -> None:
         self.message = message
         self.retryable = retryable
+        self.retry_after = retry_after
         super().__init__(message)
 
 
