@@ -372,6 +372,39 @@ async def test_a_cancelled_step_hangs_up_on_the_provider(provider: FakeOpenAI, h
             await asyncio.sleep(0.01)
 
 
+def with_file(url: str, media: str) -> Request:
+    request = asking("What is this?")
+    request.messages[0]["parts"].append({"type": "file", "url": url, "mediaType": media, "name": "it"})
+    return request
+
+
+@pytest.mark.parametrize("url", ["https://example.org/gone.png", "data:image/png;base64,bm90IGEgcGljdHVyZQ=="])
+async def test_a_file_that_the_provider_refuses_does_not_make_the_thread_unanswerable(
+    provider: FakeOpenAI, http: Any, url: str
+) -> None:
+    provider.then(Refuse(400), answer("I cannot see it."))
+    assert text_of(await play(over_http(provider, http), with_file(url, "image/png"))) == "I cannot see it."
+    [refused, asked] = provider.asked
+    assert refused["messages"][0]["content"][1]["image_url"]["url"] == url
+    assert asked["messages"] == [{"role": "user", "content": "What is this?\n\n(attached file: it, image/png)"}]
+
+
+async def test_a_link_that_leads_into_the_servers_own_network_is_not_followed(provider: FakeOpenAI, http: Any) -> None:
+    provider.then(answer("I cannot read it."))
+    request = with_file(f"{provider.url}/secrets.pdf", "application/pdf")
+    assert text_of(await play(over_http(provider, http), request)) == "I cannot read it."
+    [asked] = provider.asked
+    assert asked["messages"] == [{"role": "user", "content": "What is this?\n\n(attached file: it, application/pdf)"}]
+
+
+async def test_a_pause_that_the_provider_asks_for_costs_no_file(provider: FakeOpenAI, http: Any) -> None:
+    provider.then(Refuse(429))
+    with pytest.raises(ModelError) as caught:
+        await play(over_http(provider, http), with_file("https://example.org/a.png", "image/png"))
+    assert caught.value.retryable
+    assert len(provider.asked) == 1
+
+
 # --- failures without a provider
 
 

@@ -7,12 +7,13 @@ without the extra.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
+from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from ...errors import ConfigurationError
 from ..port import ModelError, ModelEvent, ModelRequest
-from ..transcript import to_turns
+from ..transcript import Turn, UserTurn, to_turns
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
@@ -62,17 +63,35 @@ class PydanticAIModel:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Stream one model step. Closing the stream closes the provider's."""
+        turns = to_turns(request.messages)
+        begun = False
+        try:
+            async with aclosing(self._ask(request, turns, self.files)) as events:
+                async for event in events:
+                    begun = True
+                    yield event
+            return
+        except ModelError as error:
+            if begun or not _may_be_a_file(error, turns):
+                raise
+            logger.warning("thread %s: asked again without the attached files: %s", request.thread_id, error)
+        async with aclosing(self._ask(request, turns, ())) as events:
+            async for event in events:
+                yield event
+
+    async def _ask(
+        self, request: ModelRequest, turns: Sequence[Turn], files: Collection[str]
+    ) -> AsyncGenerator[ModelEvent]:
         from pydantic_ai.direct import model_request_stream
 
         from .events import to_events
         from .failure import to_model_error
         from .prompt import to_messages, to_parameters
 
-        messages = to_messages(to_turns(request.messages), instructions=request.instructions, files=self.files)
         try:
             async with model_request_stream(
                 self.model,
-                messages,
+                to_messages(turns, instructions=request.instructions, files=files),
                 model_settings=self.settings,
                 model_request_parameters=to_parameters(request.tools),
             ) as response:
@@ -83,7 +102,18 @@ class PydanticAIModel:
         except Exception as error:
             # People in the chat are told what kind of failure it is; what the provider said may hold account names and
             # pieces of keys, and is for the log.
-            logger.warning(
-                "model %s, thread %s: %s: %s", self.model.model_name, request.thread_id, type(error).__name__, error
-            )
+            name, kind = self.model.model_name, type(error).__name__
+            logger.warning("thread %s: model %s: %s: %s", request.thread_id, name, kind, error)
             raise to_model_error(error) from error
+
+
+def _may_be_a_file(error: ModelError, turns: Sequence[Turn]) -> bool:
+    """Whether a request failed because of an attachment: a link that is dead, a picture that is none.
+
+    It stays in the thread, so every later request would fail of it too.
+    """
+    from pydantic_ai.exceptions import ModelAPIError
+
+    if not any(isinstance(turn, UserTurn) and turn.files for turn in turns):
+        return False
+    return not (error.retryable and isinstance(error.__cause__, ModelAPIError))
