@@ -10,10 +10,21 @@ except PackageNotFoundError:  # a source tree that was never installed
 
 from .app import Chat, Server
 from .auth import AuthRefused, Connection, Identity
-from .errors import ConfigurationError, DefinitionError, StoreError, WaitpointError
+from .errors import ConfigurationError, DefinitionError, Refusal, StoreError, WaitpointError
 from .models import Call, Finish, Model, ModelError, ModelRequest, ScriptedModel, TextDelta, ToolCall
 from .settings import Settings
-from .tools import Initial, Resume, Tool, ToolContext, UnsupportedEntry, WaitPoint, tool
+from .tools import (
+    Initial,
+    Resume,
+    Tool,
+    ToolContext,
+    UnsupportedEntry,
+    WaitPoint,
+    step,
+    step_sync,
+    suspend,
+    tool,
+)
 
 __all__ = [
     "AuthRefused",
@@ -28,6 +39,7 @@ __all__ = [
     "Model",
     "ModelError",
     "ModelRequest",
+    "Refusal",
     "Resume",
     "ScriptedModel",
     "Server",
@@ -41,5 +53,8 @@ __all__ = [
     "WaitPoint",
     "WaitpointError",
     "__version__",
+    "step",
+    "step_sync",
+    "suspend",
     "tool",
 ]

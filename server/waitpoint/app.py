@@ -27,9 +27,10 @@ from waitpoint_protocol.values import Value
 from .auth import Authenticate, Guard, Identity, May
 from .desk import Desk
 from .errors import ConfigurationError
-from .http import health_routes
+from .http import action_routes, health_routes
 from .hub import Hub
 from .hub.limits import Limits
+from .inside import Inside
 from .models import Model
 from .runner import Runner
 from .runner.driver import Chatter
@@ -94,8 +95,11 @@ class Chat:
         return Server(self, settings or Settings.from_environment()).asgi()
 
 
-class Server:
-    """One process that serves a chat: ``await start()``, serve ``asgi()``, ``await drain()``, ``await stop()``."""
+class Server(Inside):
+    """One process that serves a chat: ``await start()``, serve ``asgi()``, ``await drain()``, ``await stop()``.
+
+    Application code in the same process speaks to threads through it, see :class:`~waitpoint.inside.Inside`.
+    """
 
     def __init__(self, chat: Chat, settings: Settings) -> None:
         self.chat = chat
@@ -233,6 +237,7 @@ class Server:
                 WebSocketRoute("/ws", door),
                 Route("/ws", door),  # a plain request is told to upgrade
                 *health_routes(self),
+                *action_routes(lambda: self.hub),
                 Route("/config.json", config),
                 Mount("/client", app=_Modules(_client_directory())),
                 Mount("/", app=_Pages(_HERE / "web", html=True)),

@@ -201,12 +201,22 @@ class Desk:
                 return frames.Reject(
                     id=frame.id, thread=thread, code="forbidden", message="you may not answer this action"
                 )
-            done: asyncio.Future[frames.Ack | frames.Reject] = asyncio.get_running_loop().create_future()
-            self._post(thread, _Envelope(command, done))
-            async with asyncio.timeout(REPLY_TIMEOUT):
-                return await done
+            return await self._ask(thread, command)
         except (StoreUnavailable, UnknownOutcome, TimeoutError) as error:
             return _unavailable(frame.id, thread, error)
+
+    async def apply(self, thread: str, frame: frames.Command, actor: Actor) -> frames.Ack | frames.Reject:
+        """Decide and commit a command of the application itself: no hook is asked. Otherwise as :meth:`handle`."""
+        try:
+            return await self._ask(thread, _to_command(frame, actor, ""))
+        except (StoreUnavailable, UnknownOutcome, TimeoutError) as error:
+            return _unavailable(frame.id, thread, error)
+
+    async def _ask(self, thread: str, command: PersonCommand) -> frames.Ack | frames.Reject:
+        done: asyncio.Future[frames.Ack | frames.Reject] = asyncio.get_running_loop().create_future()
+        self._post(thread, _Envelope(command, done))
+        async with asyncio.timeout(REPLY_TIMEOUT):
+            return await done
 
     async def _allowed(
         self,

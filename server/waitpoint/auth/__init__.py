@@ -7,6 +7,7 @@ from .guard import AuthUnavailable, Guard, check_bind
 from .identity import ANONYMOUS, Identity
 from .origin import OriginPolicy, is_loopback
 from .ports import Authenticate, AuthRefused, Connection, May, Verb
+from .scope import read_connection
 
 __all__ = [
     "ANONYMOUS",
@@ -21,4 +22,5 @@ __all__ = [
     "Verb",
     "check_bind",
     "is_loopback",
+    "read_connection",
 ]

@@ -1,5 +1,6 @@
-"""HTTP beside the WebSocket: health for now. The same commands through the same desk come here later."""
+"""HTTP beside the WebSocket: health, and the same commands through the same gate."""
 
+from .actions import action_routes
 from .health import health_routes
 
-__all__ = ["health_routes"]
+__all__ = ["action_routes", "health_routes"]

@@ -11,10 +11,14 @@ import logging
 from typing import Protocol
 
 from waitpoint_protocol import frames
+from waitpoint_protocol.events import decode_events
 from waitpoint_protocol.state import Message
+from waitpoint_protocol.view import fold
 
 from ..auth import Guard, Identity, Verb
 from ..store.types import Store, StoreUnavailable
+from ..thread.snapshot import build, trim
+from .limits import Sizes
 from .turns import Turns
 
 __all__ = ["CommandDesk", "Gate"]
@@ -23,6 +27,9 @@ logger = logging.getLogger(__name__)
 
 PAGE_BYTES = 524_288
 """Largest page of old messages; a page that would be larger has fewer messages."""
+
+PAGE = Sizes().page
+"""Finished messages in a view that is read once."""
 
 RETRY_MS = 1000
 
@@ -77,6 +84,28 @@ class Gate:
         # Stored messages were checked when they were made; checking each again would be most of the work of a page.
         page = frames.Page.model_construct(messages=shown, before=first + skip)
         return frames.Ack.model_construct(id=history.id, thread=thread, page=page)
+
+    async def view(self, thread: str, identity: Identity) -> frames.Snapshot | frames.Reject:
+        """Read the view of a thread, as a subscriber would get it. Always answers."""
+        try:
+            if not await self._guard.may(identity, "read", thread):
+                return not_found(None, thread)
+            return await self.read_view(thread)
+        except StoreUnavailable:
+            return unavailable(None, thread)
+        except Exception:
+            logger.exception("thread %s: its view could not be read", thread)
+            return unavailable(None, thread)
+
+    async def read_view(self, thread: str) -> frames.Snapshot:
+        """The view of a thread, whoever asks. Raises ``StoreUnavailable``."""
+        joined = await self._store.join(thread, page=PAGE)
+        state = build(thread, joined.checkpoint, joined.messages, joined.messages_before)
+        for batch in joined.batches:
+            fold(state, decode_events(batch.body))
+        trim(state, PAGE)
+        # As with pages: what is stored was checked when it was made.
+        return frames.Snapshot.model_construct(thread=thread, cursor=joined.head.cursor, state=state)
 
     async def may_subscribe(self, identity: Identity, thread: str) -> bool:
         """Whether somebody may follow a thread."""

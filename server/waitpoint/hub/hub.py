@@ -16,13 +16,13 @@ from typing import Any
 
 from waitpoint_protocol.codes import Close
 
-from ..auth import Guard
+from ..auth import Guard, read_connection
 from ..store.types import Store
 from .channel import Source
 from .drain import drain
 from .fanout import Fanout
 from .gate import CommandDesk, Gate
-from .handshake import choose_codec, read_connection
+from .handshake import choose_codec
 from .heartbeat import Clock, Heartbeat
 from .limits import Limits, Sizes
 from .peer import Peer

@@ -171,7 +171,8 @@ def _on_action(
     if action is None:
         assert resolution is not None
         return late(resolution)
-    if action.audience is not None and command.by.id not in action.audience:
+    # The application itself is asked nothing: it said who the audience is.
+    if action.audience is not None and command.by.kind == "person" and command.by.id not in action.audience:
         return Refused("forbidden", "this action is for somebody else to answer")
     if action.expires_at is not None and action.expires_at <= context.now:
         # The deadline rules, even if no driver has written the expiry down yet.
