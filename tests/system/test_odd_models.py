@@ -4,39 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
-from support.client import Client, View
 from support.servers import RedisServer
 from support.standing import StandingServer, standing
-
-SOON = 5.0
-"""Much less than a lease (10 s): nothing here may end only because a lease ran out."""
+from system.conversations import SOON, goes_on, play
 
 
 @pytest.fixture(scope="module")
 def odd(redis_server: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandingServer]:
     with standing("support.odd_chat:chat", redis_server.url, tmp_path_factory.mktemp("odd")) as server:
         yield server
-
-
-async def play(client: Client, thread: str, *steps: Any, deadline: float = SOON) -> View:
-    """Say a script and wait until the thread is idle again; the fold must equal a fresh client's."""
-    view = client.views.get(thread) or await client.subscribe(thread)
-    await client.say(thread, json.dumps(list(steps)))
-    await client.until(lambda: view.idle, "idle", deadline=deadline)
-    return view
-
-
-async def goes_on(connect: Any, server: StandingServer, client: Client, thread: str) -> None:
-    """The next message is answered, and a fresh client sees what this one folded."""
-    view = client.views[thread]
-    await client.say(thread, "next")
-    await client.until(lambda: view.idle and "You said: next" in view.text, "the next answer", deadline=SOON)
-    fresh = await (await connect(server)).subscribe(thread)
-    assert fresh.state == view.state
 
 
 @pytest.mark.parametrize(

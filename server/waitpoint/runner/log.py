@@ -22,7 +22,7 @@ from ..store.types import Commit, Committed, Conflict, Fenced, Joined, Known, Re
 from ..thread import DriverCommand
 from ..thread.snapshot import build, checkpoint
 
-__all__ = ["DriverLog", "LeaseLost"]
+__all__ = ["DriverLog", "LeaseLost", "TooMuch"]
 
 CHECKPOINT_EVERY = 256
 """Events after which the live state is stored anew, so that joining a long stream stays cheap."""
@@ -33,6 +33,10 @@ MAX_BUFFERED = 4096
 
 class LeaseLost(Exception):
     """This driver no longer holds the thread; it stops at once and writes nothing more."""
+
+
+class TooMuch(Exception):
+    """A tool says more than the store takes; it is told so, rather than heard later or not at all."""
 
 
 class DriverLog:
@@ -111,7 +115,10 @@ class DriverLog:
             await self._room.wait()
 
     def emit_nowait(self, event: e.Event) -> None:
-        """Like :meth:`emit` for callers that cannot wait; dropped when the driver has failed."""
+        """Like :meth:`emit` for callers that cannot wait; dropped when the driver has failed.
+
+        Raises :class:`TooMuch` where :meth:`emit` would wait. Of a call's progress only the newest is kept.
+        """
         if self._failed is None:
             self._append_or_replace(event)
             if self._flusher is None:
@@ -124,6 +131,8 @@ class DriverLog:
             if at < len(self._buffer):
                 self._buffer[at] = event
                 return
+        elif len(self._buffer) >= MAX_BUFFERED:
+            raise TooMuch(f"{MAX_BUFFERED} events wait for the store already; await something between them")
         self._buffer.append(event)
 
     def drop_buffered(self) -> None:

@@ -17,6 +17,7 @@ from waitpoint_protocol.events import DataEvent, ToolProgress
 from waitpoint_protocol.state import Progress
 from waitpoint_protocol.values import Value, normalise
 
+from .contract import encode
 from .entry import Entry, Resume, Visit
 from .leaving import Abandoned, Leaving, Suspension
 from .steps import Stepping, Steps, inside_step
@@ -31,6 +32,8 @@ D = TypeVar("D", default=Any)
 S = TypeVar("S")
 
 MAX_PROGRESS_MESSAGE = 1_000
+MAX_DATA = 256 * 1024
+"""Bytes of UTF-8 JSON that one ``emit`` may show."""
 
 Report = ToolProgress | DataEvent
 """What a tool may say while it runs, as the events it becomes."""
@@ -108,7 +111,7 @@ class ToolContext(Stepping, Generic[D]):
         entry = self.entry.action.id if isinstance(self.entry, Resume) else self._approval or "initial"
         step = inside_step()
         place = self._answers.last_action or entry if step is None else f"step {step}"
-        return "wp_" + _digest(self.thread_id, self.tool_call_id, place)[:40]
+        return "wp_" + _digest(self.thread_id, self.message_id, self.tool_call_id, place)[:40]
 
     def progress(self, fraction: float | None = None, message: str | None = None) -> None:
         """Show how far the tool is: a fraction from 0 to 1, a sentence, or both."""
@@ -126,7 +129,10 @@ class ToolContext(Stepping, Generic[D]):
         """Show application data in the message; the same ``id`` (default: one per call and name) replaces it."""
         self._require_running()
         made = id if id is not None else "d_" + _digest(self.tool_call_id, name)[:24]
-        self._report(DataEvent(id=made, name=name, data=normalise(data)))
+        value = normalise(data)
+        if (size := len(encode(value))) > MAX_DATA:
+            raise ValueError(f"too-large: {size} bytes of data; the limit is {MAX_DATA}")
+        self._report(DataEvent(id=made, name=name, data=value))
 
     def _require_inside(self) -> None:
         """For what may leave the body or is counted: neither of them inside a step, and nothing after leaving."""

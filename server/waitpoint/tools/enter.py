@@ -6,6 +6,7 @@ Knows how stored values become an author's types. Runs nothing.
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import threading
 from collections.abc import Callable, Sequence
 from typing import assert_never
@@ -30,6 +31,9 @@ from .steps import Steps
 from .tool import Tool
 
 __all__ = ["Unenterable", "context_of"]
+
+TAKEN_WITHIN = 30.0
+"""Seconds for which a sync body waits until what it reports is taken; only a loop that stands still takes longer."""
 
 
 class Unenterable(Exception):
@@ -116,7 +120,19 @@ def _from_any_thread(report: Callable[[Report], None]) -> Callable[[Report], Non
     def hand_over(said: Report) -> None:
         if threading.get_ident() == home:
             report(said)
-        else:
-            loop.call_soon_threadsafe(report, said)
+            return
+        # The thread waits until it is taken: it hears of a refusal, and cannot get ahead without bound.
+        taken: concurrent.futures.Future[None] = concurrent.futures.Future()
+
+        def take() -> None:
+            try:
+                report(said)
+            except Exception as error:
+                taken.set_exception(error)
+            else:
+                taken.set_result(None)
+
+        loop.call_soon_threadsafe(take)
+        taken.result(TAKEN_WITHIN)
 
     return hand_over

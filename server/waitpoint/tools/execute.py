@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from .context import ToolContext, ToolInput
 from .contract import Misfit, encode
@@ -80,6 +80,8 @@ _LEFT_BEHIND: set[asyncio.Task[Outcome]] = set()
 def _result(tool: Tool, body: asyncio.Task[Outcome]) -> Outcome:
     if body.cancelled():
         return Failure(f"{tool.name} was cancelled from inside.")
+    if (error := body.exception()) is not None:  # only what _body lets through: a GeneratorExit of the author's own
+        return Failure(_clip(_spell(error)))
     return body.result()
 
 
@@ -92,13 +94,13 @@ async def _body(tool: Tool, context: ToolContext) -> Outcome:
             return _went_on(tool, context._left)
     except Leaving as leaving:
         return _left(tool, context._left or leaving)
-    except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
+    except (asyncio.CancelledError, GeneratorExit):
         raise
     except UnsupportedEntry:
         return Failure(f"{tool.name} does not handle {_name_entry(context.entry)}.")
     except ToolError as error:
         return Failure(_clip(str(error)) or "ToolError")
-    except BaseException as error:  # also SystemExit, which would otherwise stop the whole server
+    except BaseException as error:  # also SystemExit and KeyboardInterrupt, which would stop the whole server
         left = context._left
         grouped = isinstance(error, BaseExceptionGroup) and _only_leaving(error)
         if left is not None and (grouped or isinstance(left, Abandoned)):
@@ -114,10 +116,17 @@ async def _call(tool: Tool, context: ToolContext) -> object:
     if tool.is_async:
         returned = await tool.function(*leading, **arguments)
     else:
-        returned = await asyncio.to_thread(tool.function, *leading, **arguments)
+        returned = await asyncio.to_thread(_call_sync, tool.function, leading, arguments)
         if inspect.isawaitable(returned):
             returned = await returned
     return returned
+
+
+def _call_sync(function: Callable[..., object], leading: tuple[object, ...], arguments: dict[str, object]) -> object:
+    try:
+        return function(*leading, **arguments)
+    except StopIteration as error:  # no future takes it: whoever waits for the thread would wait for ever
+        raise RuntimeError("StopIteration") from error
 
 
 def _parameters(given: ToolInput) -> Sequence[str]:
