@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import time
@@ -56,7 +57,10 @@ async def test_kill_9_is_taken_over_within_the_lease_and_a_second(connect, serve
     view = await two.subscribe(thread)
     await one.say(thread, json.dumps([[["slow", {"seconds": 3600}]]]))
     await two.until(lambda: view.tools and view.tools[0]["state"] == "running", "running")
-    # Whoever drives it is killed; either may have been quicker.
+    # Whoever drives it is killed; either may have been quicker. The body starts a moment after it was announced.
+    async with asyncio.timeout(10):
+        while not journal.count("slow"):
+            await asyncio.sleep(0.01)
     (entry,) = journal.entries("slow")
     victim = a if entry["pid"] == a.pid else b
     watcher, watch = (two, view) if victim is a else (one, await one.subscribe(thread))
