@@ -194,17 +194,19 @@ async def _ask_author(function: Callable[[Any], Any], given: ToolInput, timeout:
         raise TimeoutError(f"no result within {timeout:g} seconds")
     if task.cancelled():
         raise RuntimeError("cancelled from inside")
-    error = task.exception()
-    if error is not None and not isinstance(error, Exception):
-        raise RuntimeError(repr(error)) from error
     return task.result()
 
 
 async def _call(function: Callable[[Any], Any], given: ToolInput) -> Any:
-    if inspect.iscoroutinefunction(function):
-        return await function(given)
-    returned = await asyncio.to_thread(function, given)
-    return await returned if inspect.isawaitable(returned) else returned
+    try:
+        if inspect.iscoroutinefunction(function):
+            return await function(given)
+        returned = await asyncio.to_thread(function, given)
+        return await returned if inspect.isawaitable(returned) else returned
+    except (Exception, asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:  # SystemExit would otherwise stop the whole server
+        raise RuntimeError(repr(error)) from error
 
 
 def _decision(tool: str, input_type: type[ToolInput]) -> Any:

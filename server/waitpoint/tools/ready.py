@@ -15,11 +15,12 @@ from .tool import tool
 __all__ = ["ask_user", "ask_user_multi", "confirm"]
 
 Question = Annotated[str, Field(min_length=1, description="The question, as the user reads it")]
-Options = Annotated[list[str], Field(min_length=1, description="The answers to choose from")]
+Options = Annotated[list[str], Field(min_length=1)]
+Choice = Field(description="The answers to choose from")
 
 
 @tool
-def ask_user(question: Question, options: Options | None = None) -> str:
+def ask_user(question: Question, options: Annotated[Options | None, Choice] = None) -> str:
     """Ask the user a question and wait for the answer: one of the options, or any text when there are none.
 
     Use it only when you cannot go on without the answer.
@@ -31,7 +32,7 @@ def ask_user(question: Question, options: Options | None = None) -> str:
 
 
 @tool
-def ask_user_multi(question: Question, options: Options) -> list[str]:
+def ask_user_multi(question: Question, options: Annotated[Options, Choice]) -> list[str]:
     """Ask the user to choose any number of the options, none included, and wait for the answer.
 
     Use it only when you cannot go on without the answer.

@@ -84,24 +84,25 @@ def check_schema(given: Schema, what: str) -> Schema:
         schema: Schema = normalise(given)
         jsonschema.Draft202012Validator.check_schema(schema)
         resource = referencing.jsonschema.DRAFT202012.create_resource(schema)
-        _follow(resource, referencing.Registry().resolver_with_root(resource))
+        _follow(resource, referencing.Registry().resolver_with_root(resource), what)
     except jsonschema.SchemaError as error:
         raise DefinitionError(f"{what} is no JSON Schema (2020-12): {error.json_path}: {_first_line(error)}") from error
     except ValueRefused as refused:
         raise DefinitionError(f"{what} has no JSON form: {refused}") from refused
-    except referencing.exceptions.Unresolvable as error:
-        raise DefinitionError(f"{what} refers to {error.ref}, which is not in it") from error
     return schema
 
 
-def _follow(resource: referencing.Resource[Any], resolver: Any) -> None:
+def _follow(resource: referencing.Resource[Any], resolver: Any, what: str) -> None:
     resolver = resolver.in_subresource(resource)
     if isinstance(resource.contents, dict):
         for keyword in ("$ref", "$dynamicRef"):
             if isinstance(reference := resource.contents.get(keyword), str):
-                resolver.lookup(reference)
+                try:
+                    resolver.lookup(reference)
+                except referencing.exceptions.Unresolvable as error:
+                    raise DefinitionError(f"{what} refers to {reference}, which is not in it") from error
     for inner in resource.subresources():
-        _follow(inner, resolver)
+        _follow(inner, resolver, what)
 
 
 def close(schema: Schema) -> None:
