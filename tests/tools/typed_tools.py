@@ -93,7 +93,8 @@ async def stepped(ctx: ToolContext) -> str:
     assert_type(ctx.step_sync("count", lambda: 1), int)
     assert_type(step_sync("fetch", fetch, result_type=Details), Details)
     ctx.step("count", lambda: 1)  # type: ignore[unused-coroutine]
-    return await ctx.step("count", lambda: 1)  # type: ignore[arg-type]
+    counted = await ctx.step("count", lambda: 1)
+    return counted  # type: ignore[return-value]
 
 
 @tool(approval=lambda given: given.amount > 100, approval_options={"audience": ["ann"]})
