@@ -140,7 +140,9 @@ class Client:
         hello: dict[str, Any] | None = None,
         origin: str | None = None,
         headers: dict[str, str] | None = None,
+        deadline: float = DEADLINE,
     ) -> Client:
+        """Connect and be welcomed within ``deadline`` seconds; nothing is left behind when that fails."""
         socket = await connect(
             url,
             subprotocols=[subprotocol],  # type: ignore[list-item]
@@ -149,12 +151,16 @@ class Client:
             compression=None,
             max_size=None,
             ping_interval=None,
-            open_timeout=DEADLINE,
+            open_timeout=deadline,
         )
         client = cls(socket, subprotocol.endswith("msgpack"))
         client._reader = asyncio.create_task(client._read())
-        await client.send({"type": "hello", **(hello or {})})
-        await client.until(lambda: bool(client.welcome), "welcome")
+        try:
+            await client.send({"type": "hello", **(hello or {})})
+            await client.until(lambda: bool(client.welcome), "welcome", deadline)
+        except BaseException:
+            await client.cut()
+            raise
         return client
 
     async def __aenter__(self) -> Client:
