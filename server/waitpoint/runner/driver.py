@@ -7,8 +7,10 @@ is lost with it is derived again by the next driver.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import logging
+import random
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -53,6 +55,7 @@ from .log import DriverLog, LeaseLost
 from .streaming import ModelCall, StepOutput, sound, stream_step, unfinished_calls
 
 __all__ = ["Chatter", "Driver"]
+from .retry import pause
 
 logger = logging.getLogger(__name__)
 
@@ -61,9 +64,6 @@ CANCEL_GRACE = 2.0
 
 POLL = 1.0
 """Seconds between looks at the thread when nothing tells that it moved (publish is only a hint)."""
-
-MODEL_RETRIES = 2
-MODEL_RETRY_DELAY = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,7 +341,7 @@ class Driver:
         if turn is None or turn.phase != "model":
             return
         step, attempt = turn.step, turn.step_attempt
-        for retry in range(MODEL_RETRIES + 1):
+        for retry in itertools.count():
             try:
                 output = await self._stream(log, step, f"{attempt}.{retry}" if retry else str(attempt))
                 break
@@ -353,12 +353,15 @@ class Driver:
                 await log.command(FailStep(log.fence, step, "The model failed: it was cancelled from inside."))
                 return
             except models.ModelError as error:
-                if not error.retryable or retry == MODEL_RETRIES:
+                seconds = pause(error, retry, random.random())
+                if seconds is None:
+                    logger.error("thread %s: the model failed: %s", self.thread, error, exc_info=error.__cause__)
                     await log.command(FailStep(log.fence, step, sound(f"The model failed: {error}")))
                     return
-                logger.warning("thread %s: the model failed, asking it again: %s", self.thread, error)
+                logger.warning("thread %s: the model failed, asked again in %.1f s: %s", self.thread, seconds, error)
+                # What came so far is discarded: the repeat begins from the start, and says it in other words.
                 await log.emit(e.StepReset(step=step))
-                await asyncio.sleep(MODEL_RETRY_DELAY * 2**retry)
+                await asyncio.sleep(seconds)
             except BaseException as error:  # also SystemExit, which would otherwise stop the whole server
                 logger.exception("thread %s: the model raised", self.thread)
                 await log.command(FailStep(log.fence, step, sound(f"The model failed: {_spell(error)}")))
