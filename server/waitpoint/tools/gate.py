@@ -215,7 +215,7 @@ def _decision(tool: str, input_type: type[ToolInput]) -> Any:
     """
     parameters = dataclasses.fields(cast("Any", input_type))
     edit = _typed_dict(f"{tool}Edit", {field.name: _annotation(field) for field in parameters}, total=False)
-    edit.__pydantic_config__ = ConfigDict(json_schema_extra=_without_defaults)
+    edit.__pydantic_config__ = ConfigDict(title="Changes", json_schema_extra=_without_defaults)
     members: dict[str, Any] = {"approved": bool, "comment": NotRequired[str], "input": NotRequired[edit]}
     return _typed_dict("Approval", members)
 
@@ -225,6 +225,7 @@ def _annotation(field: dataclasses.Field[Any]) -> Any:
 
 
 def _without_defaults(schema: dict[str, Any]) -> None:
+    schema["description"] = "Only what is to differ from the call."
     # What is left out of an edit stays as it was called; a default would say something else.
     for member in schema.get("properties", {}).values():
         member.pop("default", None)
