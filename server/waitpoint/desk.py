@@ -65,6 +65,7 @@ from .thread.evolve import evolve_all
 from .thread.model import dump_outcome, dump_resolution, load_outcome, load_resolution
 from .thread.project import drops, live_view, values, wire_resolution
 from .thread.snapshot import checkpoint
+from .turns import Turns
 
 __all__ = ["Desk", "Driven", "Lost", "RandomIds", "Snapshot", "Stale", "dump_value", "new_tag", "persist"]
 
@@ -183,6 +184,7 @@ class Desk:
         self._ids = RandomIds()
         self._mailboxes: dict[str, _Mailbox] = {}
         self._cache: OrderedDict[str, Snapshot] = OrderedDict()
+        self._turns = Turns()
         self.on_commit = on_commit
 
     # --- people
@@ -197,11 +199,14 @@ class Desk:
         actor = Actor(identity.id, name=identity.name)
         try:
             command = _to_command(frame, actor, connection)
-            if not isinstance(command, (SendMessage, Stop)) and not await self._allowed(thread, command, identity):
-                return frames.Reject(
-                    id=frame.id, thread=thread, code="forbidden", message="you may not answer this action"
-                )
-            return await self._ask(thread, command)
+            # One behind the other: a hook that takes long over an answer must not let the message after it go first.
+            async with self._turns.of((connection, thread)):
+                if not isinstance(command, (SendMessage, Stop)) and not await self._allowed(thread, command, identity):
+                    return frames.Reject(
+                        id=frame.id, thread=thread, code="forbidden", message="you may not answer this action"
+                    )
+                asked = self._hand_in(thread, command)
+            return await self._reply_to(asked)
         except (StoreUnavailable, UnknownOutcome, TimeoutError) as error:
             return _unavailable(frame.id, thread, error)
 
@@ -213,8 +218,14 @@ class Desk:
             return _unavailable(frame.id, thread, error)
 
     async def _ask(self, thread: str, command: PersonCommand) -> frames.Ack | frames.Reject:
+        return await self._reply_to(self._hand_in(thread, command))
+
+    def _hand_in(self, thread: str, command: PersonCommand) -> asyncio.Future[frames.Ack | frames.Reject]:
         done: asyncio.Future[frames.Ack | frames.Reject] = asyncio.get_running_loop().create_future()
         self._post(thread, _Envelope(command, done))
+        return done
+
+    async def _reply_to(self, done: asyncio.Future[frames.Ack | frames.Reject]) -> frames.Ack | frames.Reject:
         async with asyncio.timeout(REPLY_TIMEOUT):
             return await done
 
@@ -342,7 +353,7 @@ class Desk:
                     self._learn(thread, snapshot, working, result)
                     break
                 case Conflict(head):
-                    snapshot, fresh = self._remember(thread, head), True
+                    snapshot, fresh = self._take(thread, head), True
                     for envelope in batch:
                         envelope.looked_up = False
                 case Known(name):
@@ -384,7 +395,8 @@ class Desk:
         for envelope, decision in zip(batch, decisions, strict=True):
             if envelope.looked_up or not isinstance(decision, Refused):
                 continue
-            if decision.code in ("unknown-action", "already-resolved", "expired"):
+            # Of a repeat: what was accepted then may be refused now, and must get its first reply all the same.
+            if decision.code in ("unknown-action", "already-resolved", "expired", "waiting", "busy"):
                 await self._look_up_one(thread, envelope)
                 again = again or envelope.past != Past()
         return again
@@ -449,7 +461,7 @@ class Desk:
                     _settle(envelope.done, Driven(decision, learnt, result, events))
                     return
                 case Conflict(head):
-                    snapshot, fresh = self._remember(thread, head), True
+                    snapshot, fresh = self._take(thread, head), True
                 case Fenced() | None:
                     self.forget(thread)
                     _settle(envelope.done, Lost())
@@ -536,8 +548,18 @@ class Desk:
 
     def _remember(self, thread: str, head: Head) -> Snapshot:
         cached = self._cache.get(thread)
-        if cached is not None and cached.head.log == head.log and cached.head.rev > head.rev:
+        if (
+            cached is not None
+            and cached.head.log == head.log
+            and cached.head.rev > head.rev
+            and cached.head.now >= head.now
+        ):
             return cached  # a slower read must not undo what a commit has taught
+        # A head that is younger and yet behind: the store has lost writes, and what is there is what counts.
+        return self._take(thread, head)
+
+    def _take(self, thread: str, head: Head) -> Snapshot:
+        """What the store itself says against a decision is never outweighed by what is remembered."""
         return self._keep(thread, Snapshot(load(thread, head.control), head))
 
     def _keep(self, thread: str, snapshot: Snapshot) -> Snapshot:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from waitpoint.hub.turns import Turns
+from waitpoint.turns import Turns
 
 
 async def test_those_who_ask_later_wait_for_those_before() -> None:

@@ -24,6 +24,11 @@ class Identity:
         # Command ids are remembered per identity: an empty one would be shared by everybody who has none.
         if not isinstance(self.id, str) or not self.id:
             raise ValueError(f"Identity.id must be a non-empty string, not {self.id!r}")
+        if self.name is not None and not isinstance(self.name, str):
+            raise ValueError(f"Identity.name must be a string or None, not {self.name!r}")
+        for text in (self.id, self.name or ""):
+            if any("\ud800" <= sign <= "\udfff" for sign in text):
+                raise ValueError(f"an Identity is shown to others, and half a character cannot be: {text!r}")
 
 
 ANONYMOUS = Identity("anonymous")

@@ -18,8 +18,8 @@ from waitpoint_protocol.view import fold
 from ..auth import Guard, Identity, Verb
 from ..store.types import Store, StoreUnavailable
 from ..thread.snapshot import build, trim
+from ..turns import Turns
 from .limits import Sizes
-from .turns import Turns
 
 __all__ = ["CommandDesk", "Gate"]
 

@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, assert_never
+from urllib.parse import quote
 
 from waitpoint_protocol.codes import RefusalCode
 from waitpoint_protocol.frames import FieldError
@@ -94,7 +95,8 @@ Decision = Accepted | Refused | Moot
 
 def outcome_key(actor: Actor, command_id: str) -> str:
     """Where the outcome of a command is kept. Scoped by identity: ids of others are never answered."""
-    return f"{actor.kind}:{actor.id}:{command_id}"
+    # Both ids may hold a colon; written like this, none of them can be read as part of the other.
+    return ":".join((actor.kind, quote(actor.id, safe=""), command_id))
 
 
 def decide(thread: Thread, command: c.Command, context: Context) -> Decision:
