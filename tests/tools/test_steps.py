@@ -406,6 +406,21 @@ async def test_a_step_that_ends_after_its_tool_ran_out_of_time_is_not_kept() -> 
     assert call.steps == {}
 
 
+async def test_what_a_thread_awaits_in_a_step_is_cancelled_with_its_tool() -> None:
+    cancelled = asyncio.Event()
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    call = probe(lambda: step_sync("work", work), timeout=0.05)
+    assert "did not finish within" in failure(await call.enter())
+    await asyncio.wait_for(cancelled.wait(), 5)
+    assert call.steps == {}
+
+
 async def test_executions_do_not_share_steps() -> None:
     async def body(n: int) -> Any:
         return await step("work", lambda: n)

@@ -93,8 +93,7 @@ async def stepped(ctx: ToolContext) -> str:
     assert_type(ctx.step_sync("count", lambda: 1), int)
     assert_type(step_sync("fetch", fetch, result_type=Details), Details)
     ctx.step("count", lambda: 1)  # type: ignore[unused-coroutine]
-    counted = await ctx.step("count", lambda: 1)
-    return counted  # type: ignore[return-value]
+    return str((await ctx.step("count", lambda: 1)).upper())  # type: ignore[attr-defined]
 
 
 @tool(approval=lambda given: given.amount > 100, approval_options={"audience": ["ann"]})

@@ -5,6 +5,7 @@ Knows definitions, types and one execution at a time. Knows no Redis, no sockets
 
 from __future__ import annotations
 
+from .bodiless import BodilessTool, client_tool, external_tool
 from .context import Identity, Report, ToolContext, ToolInput
 from .contract import Misfit
 from .entry import (
@@ -35,6 +36,7 @@ __all__ = [
     "MAX_OUTPUT",
     "MAX_SUSPEND_DATA",
     "ActionRef",
+    "BodilessTool",
     "Cancel",
     "CancelledVisit",
     "Entry",
@@ -67,8 +69,10 @@ __all__ = [
     "ask_user",
     "ask_user_multi",
     "check_against",
+    "client_tool",
     "confirm",
     "execute",
+    "external_tool",
     "step",
     "step_sync",
     "suspend",

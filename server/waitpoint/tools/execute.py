@@ -61,6 +61,7 @@ async def execute(tool: Tool, execution: Execution) -> Outcome:
         raise
     finally:
         context._over = True
+        context._steps.close()
 
 
 async def _end(body: asyncio.Task[Outcome]) -> None:
@@ -201,6 +202,7 @@ def _suspended(tool: Tool, suspension: Suspension) -> Outcome:
         point.name,
         asked,
         point.resume_schema,
+        kind=point.kind,
         expires_in_ms=point.expires_in_ms,
         on_message=point.on_message,
         audience=point.audience,

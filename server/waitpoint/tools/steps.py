@@ -10,6 +10,7 @@ import asyncio
 import inspect
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from concurrent.futures import Future
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
 
@@ -148,6 +149,14 @@ class Steps:
         self._home = threading.get_ident()
         self._taken: set[str] = set()
         self._lock = threading.Lock()
+        self._awaited: set[Future[Any]] = set()
+
+    def close(self) -> None:
+        """The execution is over. What a thread still has running on the loop for it is cancelled."""
+        with self._lock:
+            left = list(self._awaited)
+        for future in left:
+            future.cancel()
 
     async def run(self, context: Stepping, name: str, function: Callable[[], Any], type_: Any) -> Any:
         """For async handlers. A function that is not async runs in a thread, as a tool that is not async does."""
@@ -179,7 +188,14 @@ class Steps:
         return step.result()
 
     def _on_loop(self, work: Coroutine[Any, Any, Any]) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        with self._lock:
+            self._awaited.add(future)
+        try:
+            return future.result()
+        finally:
+            with self._lock:
+                self._awaited.discard(future)
 
     async def _keep(self, step: _Step, returned: Any) -> None:
         """Have the result stored. Only then does the handler get it: it may act on nothing that could be lost."""

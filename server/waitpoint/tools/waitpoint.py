@@ -116,6 +116,8 @@ class WaitPoint(Generic[S, R]):
         self.audience = settings.audience
         self.redact = settings.redact
         self.on_message: OnMessage = settings.on_message
+        self.kind: str | None = None
+        """Who is to end it, where that is not a person; told to clients."""
 
     def __repr__(self) -> str:
         return f"WaitPoint({self.name!r})"
