@@ -23,7 +23,7 @@ from .models import Model
 from .settings import Settings
 from .store.feed import Feed
 from .store.types import Batch
-from .thread import next_steps
+from .thread import appointment
 from .thread.snapshot import build
 
 __all__ = ["SAME", "House", "NotInTime"]
@@ -139,9 +139,9 @@ class House:
 
     async def settled(self, thread: str) -> bool:
         snapshot = await self.server.desk.refresh(thread)
-        # Under a fence that nobody holds every step is named that somebody has to do now.
-        open_steps = next_steps(snapshot.thread, now=self.server.store.now(), fence=-1)
-        return snapshot.thread.run is None and not open_steps and self._views[thread].tag == snapshot.head.tag
+        due = appointment(snapshot.thread)
+        waits = due is None or due > self.server.store.now()
+        return snapshot.thread.run is None and waits and self._views[thread].tag == snapshot.head.tag
 
     async def until(self, thread: str, condition: Callable[[], Awaitable[bool]], what: str) -> None:
         loop = asyncio.get_running_loop()
