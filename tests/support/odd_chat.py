@@ -104,6 +104,8 @@ BAD_VALUES: dict[str, Callable[[], Any]] = {
     "deep": lambda: _nest(70),
     "large": lambda: "x" * 5_000_000,
     "circular": lambda: _circle(),
+    "large-ish": lambda: "y" * 600_000,
+    "fine": lambda: {"a": [1, -0.0, 1e300, 0.1, None, True, "", {}], "é\u0000": 2**53 - 1},
 }
 
 
