@@ -11,7 +11,19 @@ except PackageNotFoundError:  # a source tree that was never installed
 from .app import Chat, Server
 from .auth import AuthRefused, Connection, Identity
 from .errors import ConfigurationError, DefinitionError, Refusal, StoreError, WaitpointError
-from .models import Call, Finish, Model, ModelError, ModelRequest, ScriptedModel, TextDelta, ToolCall
+from .models import (
+    AgentModel,
+    Call,
+    Finish,
+    Model,
+    ModelError,
+    ModelRequest,
+    PydanticAIModel,
+    ScriptedModel,
+    TextDelta,
+    ToolCall,
+    agent,
+)
 from .settings import Settings
 from .tools import (
     Initial,
@@ -29,6 +41,7 @@ from .tools import (
 __all__ = [
     "AuthRefused",
     "Call",
+    "AgentModel",
     "Chat",
     "ConfigurationError",
     "Connection",
@@ -41,6 +54,7 @@ __all__ = [
     "ModelRequest",
     "Refusal",
     "Resume",
+    "PydanticAIModel",
     "ScriptedModel",
     "Server",
     "Settings",
@@ -55,6 +69,9 @@ __all__ = [
     "__version__",
     "step",
     "step_sync",
+    "agent",
+    "client_tool",
+    "external_tool",
     "suspend",
     "tool",
 ]
