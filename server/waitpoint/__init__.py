@@ -70,8 +70,6 @@ __all__ = [
     "step",
     "step_sync",
     "agent",
-    "client_tool",
-    "external_tool",
     "suspend",
     "tool",
 ]
