@@ -10,6 +10,8 @@ from .history import History
 
 __all__ = ["summary"]
 
+SHOWN = 50
+
 
 def summary(history: History, violations: list[str]) -> str:
     """Lines that say what was done, what came of it, and what was wrong."""
@@ -43,7 +45,7 @@ def summary(history: History, violations: list[str]) -> str:
         f"doubled      {doubled}",
         f"violations   {len(violations)}",
     ]
-    return "\n".join([*lines, *(f"  - {violation}" for violation in violations[:50])])
+    return "\n".join([*lines, *(f"  - {violation}" for violation in violations[:SHOWN])])
 
 
 def _counts(counter: Counter[str]) -> str:

@@ -226,10 +226,14 @@ def _look_into_store(history: History, client: Any) -> None:
 
 
 def _tracebacks(log: Path) -> list[str]:
-    """Exceptions in a log, each with the line before it."""
+    """Exceptions in a log, each with the line before it; of many alike, one is enough."""
     lines = log.read_text(errors="replace").splitlines()
-    found: list[str] = []
+    found: dict[str, str] = {}
     for number, line in enumerate(lines):
         if line.startswith("Traceback (most recent call last)"):
-            found.append("\n".join(lines[max(0, number - 1) : number + 40]))
-    return found[:5]
+            end = number + 1
+            while end < len(lines) and lines[end].startswith(" "):
+                end += 1
+            raised = lines[end] if end < len(lines) else ""
+            found.setdefault(raised.partition(":")[0], "\n".join(lines[max(0, number - 1) : end + 1]))
+    return list(found.values())

@@ -33,7 +33,10 @@ class ServerProcess:
         self.log = log_dir / f"server-{name}.log"
         self._environment = {
             **os.environ,
-            "PYTHONPATH": os.pathsep.join([str(ROOT / "tests"), str(ROOT / "examples")]),
+            # Whoever runs the tests on another copy of the code means its servers too.
+            "PYTHONPATH": os.pathsep.join(
+                [str(ROOT / "tests"), str(ROOT / "examples"), *filter(None, [os.environ.get("PYTHONPATH")])]
+            ),
             "WAITPOINT_REDIS_URL": redis_url,
             **environment,
         }
