@@ -201,6 +201,7 @@ class Driver:
             self._reap()
             if self._going:
                 await self._cancel_all()
+                snapshot = await self._end_unrepeatable(log)
             elif await self._cancel_moot(snapshot, fence):
                 continue
             steps = [] if self._going else next_steps(snapshot.thread, now=self.store.now(), fence=fence)
@@ -275,6 +276,17 @@ class Driver:
             return False
         await self._cancel(moot)
         return True
+
+    async def _end_unrepeatable(self, log: DriverLog) -> Snapshot:
+        """Before a hand-over: what was cut off and may run only once is over, whoever cut it off."""
+        snapshot = await self._current()
+        turn = snapshot.thread.turn
+        for call in turn.calls if turn is not None else ():
+            tool = self.chat.toolbox.get(call.tool)
+            if call.state == "running" and call.fence == log.fence and tool is not None and tool.on_crash == "fail":
+                text = "The server was stopped while the tool ran; it is not run again."
+                snapshot = (await log.command(FailCall(log.fence, call.id, text))).snapshot
+        return snapshot
 
     async def _cancel_all(self) -> None:
         await self._cancel(list(self._work.values()))
@@ -401,8 +413,11 @@ class Driver:
         if self._messages is None:
             before = log.view["before"] + len(view_finished)
             self._finished = before
-            _, stored = await self.store.messages(self.thread, before=before, limit=self.chat.history)
-            self._messages = [json.loads(body) for body in stored]
+            limit = self.chat.history
+            page = await persist(lambda: self.store.messages(self.thread, before=before, limit=limit), self.lease.alive)
+            if page is None:
+                raise LeaseLost(self.thread)
+            self._messages = [json.loads(body) for body in page[1]]
         opened = log.open_message()
         if opened is None:
             raise models.ModelError("the message to write to is not in the log any more")

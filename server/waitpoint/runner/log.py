@@ -149,7 +149,9 @@ class DriverLog:
         A command that quotes the fold is given as a function, called when the fold holds all that comes before it. A
         cancelled caller does not cancel the write: an unnoticed write would leave the batch numbers out of step.
         """
-        return await asyncio.shield(asyncio.create_task(self._command(command, with_checkpoint)))
+        writing = asyncio.create_task(self._command(command, with_checkpoint))
+        writing.add_done_callback(_seen)
+        return await asyncio.shield(writing)
 
     async def _command(
         self, command: DriverCommand | Callable[[], DriverCommand], with_checkpoint: bool
@@ -290,3 +292,9 @@ class DriverLog:
 
     def _checkpoint_after(self, events: Sequence[e.Event]) -> bytes:
         return checkpoint(fold(copy.deepcopy(self._view), events))
+
+
+def _seen(writing: asyncio.Task[Driven | Stale]) -> None:
+    # When the caller was cancelled nobody else looks at how its write ended.
+    if not writing.cancelled():
+        writing.exception()

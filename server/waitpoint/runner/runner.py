@@ -14,13 +14,16 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from ..desk import Desk
-from ..store.types import Claimed, Store, StoreUnavailable, UnknownOutcome
+from ..store.types import Busy, Claimed, NotDue, Store, StoreUnavailable, UnknownOutcome
 from .driver import Chatter, Driver
 from .lease import LeaseKeeper, Renewing
 
 __all__ = ["Runner"]
 
 logger = logging.getLogger(__name__)
+
+CLAIM_AGAIN = 0.05
+"""Seconds between attempts to learn what became of a claim whose reply was lost."""
 
 
 class LeasedStore(Store, Renewing, Protocol):
@@ -120,13 +123,7 @@ class Runner:
             await asyncio.sleep(self._look)
 
     async def _drive(self, thread: str) -> None:
-        nonce = secrets.token_hex(8)
-        asked_at = time.monotonic()
-        try:
-            claimed = await self._store.claim(thread, owner=self.owner, nonce=nonce, lease=self._lease)
-        except UnknownOutcome:
-            # The same nonce gets the same fence again, so asking once more is safe.
-            claimed = await self._store.claim(thread, owner=self.owner, nonce=nonce, lease=self._lease)
+        claimed, asked_at = await self._claim(thread)
         if not isinstance(claimed, Claimed):
             return
         lease = self._keeper.hold(thread, claimed.head.fence, asked_at, lambda: self._lost(thread))
@@ -149,6 +146,27 @@ class Runner:
         finally:
             self._drivers.pop(thread, None)
             self._keeper.drop(lease)
+
+    async def _claim(self, thread: str) -> tuple[Claimed | Busy | NotDue, float]:
+        """Claim a thread; returns the result and the monotonic time just before it was asked for.
+
+        A claim whose reply was lost may hold: left alone it would block the thread for a lease. The same nonce gets
+        the same lease again, so it is asked for until the store says.
+        """
+        nonce = secrets.token_hex(8)
+        give_up = time.monotonic() + self._lease / 1000
+        unknown = False
+        while True:
+            asked_at = time.monotonic()
+            try:
+                claimed = await self._store.claim(thread, owner=self.owner, nonce=nonce, lease=self._lease)
+            except (StoreUnavailable, UnknownOutcome) as error:
+                unknown = unknown or isinstance(error, UnknownOutcome)
+                if not unknown or time.monotonic() > give_up:
+                    raise
+                await asyncio.sleep(CLAIM_AGAIN)
+                continue
+            return claimed, asked_at
 
     def _lost(self, thread: str) -> None:
         if driver := self._drivers.get(thread):
