@@ -39,9 +39,9 @@ from .tools import (
 )
 
 __all__ = [
+    "AgentModel",
     "AuthRefused",
     "Call",
-    "AgentModel",
     "Chat",
     "ConfigurationError",
     "Connection",
@@ -52,9 +52,9 @@ __all__ = [
     "Model",
     "ModelError",
     "ModelRequest",
+    "PydanticAIModel",
     "Refusal",
     "Resume",
-    "PydanticAIModel",
     "ScriptedModel",
     "Server",
     "Settings",
@@ -67,9 +67,9 @@ __all__ = [
     "WaitPoint",
     "WaitpointError",
     "__version__",
+    "agent",
     "step",
     "step_sync",
-    "agent",
     "suspend",
     "tool",
 ]

@@ -52,10 +52,10 @@ from ..thread import (
 from ..thread.project import answer_id, input_id, question_id, step_id
 from .lease import Lease
 from .log import DriverLog, LeaseLost
+from .retry import pause
 from .streaming import ModelCall, StepOutput, sound, stream_step, unfinished_calls
 
 __all__ = ["Chatter", "Driver"]
-from .retry import pause
 
 logger = logging.getLogger(__name__)
 
