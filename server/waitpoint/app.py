@@ -138,7 +138,7 @@ class Server(Inside):
             self.store,
             check_answer=self._check_answer,
             may_answer=may_answer,
-            rules=Rules(step_cap=chat.step_cap or settings.step_cap),
+            rules=Rules(step_cap=chat.step_cap or settings.step_cap, claim=settings.claim),
         )
         self.runner = Runner(
             self.store,
@@ -164,6 +164,7 @@ class Server(Inside):
                 patience=settings.rate * 10,
                 heartbeat=settings.heartbeat / 1000,
                 drain_window=settings.drain_window / 1000,
+                claim_renewal=settings.claim / 3000,
             ),
             max_connections=settings.connections,
         )

@@ -15,7 +15,7 @@ import secrets
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, assert_never
+from typing import Any, Protocol, TypeVar, assert_never
 
 from waitpoint_protocol import events as wire_events
 from waitpoint_protocol import frames
@@ -47,6 +47,7 @@ from .thread import (
     PersonCommand,
     Refused,
     ReleaseAction,
+    RenewClaim,
     Rules,
     SendMessage,
     Settle,
@@ -83,6 +84,15 @@ REPLY_TIMEOUT = 5.0
 """Seconds after which a person is told ``unavailable``; a repeat under the same id finds out what happened."""
 
 CACHED_THREADS = 4096
+
+
+class Identity(Protocol):
+    """Who somebody is."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def name(self) -> str | None: ...
 
 
 class RandomIds:
@@ -201,7 +211,9 @@ class Desk:
             command = _to_command(frame, actor, connection)
             # One behind the other: a hook that takes long over an answer must not let the message after it go first.
             async with self._turns.of((connection, thread)):
-                if not isinstance(command, (SendMessage, Stop)) and not await self._allowed(thread, command, identity):
+                if not isinstance(command, (SendMessage, Stop, RenewClaim)) and not await self._allowed(
+                    thread, command, identity
+                ):
                     return frames.Reject(
                         id=frame.id, thread=thread, code="forbidden", message="you may not answer this action"
                     )
@@ -216,6 +228,20 @@ class Desk:
             return await self._ask(thread, _to_command(frame, actor, ""))
         except (StoreUnavailable, UnknownOutcome, TimeoutError) as error:
             return _unavailable(frame.id, thread, error)
+
+    async def renew_claim(self, thread: str, action: str, by: Identity, connection: str) -> bool:
+        """Keep a connection's claim from lapsing. False: it does not hold the action any more.
+
+        Raises ``StoreUnavailable``, ``UnknownOutcome`` or ``TimeoutError``; then the claim may or may not live longer.
+        """
+        actor = Actor(by.id, name=by.name)
+        reply = await self._ask(thread, RenewClaim(self._ids.new("c"), actor, action, connection))
+        return isinstance(reply, frames.Ack)
+
+    async def release_claim(self, thread: str, action: str, by: Identity, connection: str) -> None:
+        """Give an action back for a connection that is gone; no hook is asked. Raises as :meth:`renew_claim`."""
+        actor = Actor(by.id, name=by.name)
+        await self._ask(thread, ReleaseAction(self._ids.new("c"), actor, action, connection))
 
     async def _ask(self, thread: str, command: PersonCommand) -> frames.Ack | frames.Reject:
         return await self._reply_to(self._hand_in(thread, command))
@@ -364,7 +390,7 @@ class Desk:
                     assert_never(result)
         for envelope, decision in zip(batch, decisions, strict=True):
             _settle(envelope.done, _reply(thread, envelope, decision))
-        if facts:
+        if any(not isinstance(fact, f.ClaimRenewed) for fact in facts):
             self.on_commit(thread)
 
     async def _refresh_persistently(self, thread: str) -> Snapshot:
@@ -595,11 +621,11 @@ def _to_command(frame: frames.Command, actor: Actor, connection: str) -> PersonC
             parts = [_part(part) for part in frame.parts]
             return SendMessage(frame.id, actor, parts, size=len(dump_value(parts)))
         case frames.Submit():
-            return Submit(frame.id, actor, frame.action, frame.data)
+            return Submit(frame.id, actor, frame.action, frame.data, connection)
         case frames.Cancel():
             return CancelAction(frame.id, actor, frame.action, frame.reason)
         case frames.Fail():
-            return FailAction(frame.id, actor, frame.action, frame.error.message)
+            return FailAction(frame.id, actor, frame.action, frame.error.message, connection)
         case frames.Claim():
             return ClaimAction(frame.id, actor, frame.action, connection)
         case frames.Release():

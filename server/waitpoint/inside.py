@@ -115,7 +115,7 @@ class Inside:
         if identity is None:
             reply = await self.desk.apply(thread, frame, APPLICATION)
         else:
-            reply = await self.hub.gate.command(frame, identity, "")
+            reply = await self.hub.gate.command(frame, identity, f"inside_{frame.id}")
         if isinstance(reply, frames.Reject):
             raise Refusal(reply)
         return reply

@@ -54,6 +54,9 @@ class Settings:
     rate: int = 50
     """Frames per second that one connection may send on average; twice as many at once."""
 
+    claim: int = 15_000
+    """How long an action stays claimed when the instance of whoever claimed it dies."""
+
     heartbeat: int = 25_000
     """Time between pings, before jitter."""
 

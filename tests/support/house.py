@@ -119,6 +119,13 @@ class StubDesk:
             await self.hold.wait()
         return frames.Ack(id=frame.id, thread=thread)
 
+    async def renew_claim(self, thread: str, action: str, by: Identity, connection: str) -> bool:
+        self.handled.append((by.id, f"renew {action}"))
+        return True
+
+    async def release_claim(self, thread: str, action: str, by: Identity, connection: str) -> None:
+        self.handled.append((by.id, f"release {action}"))
+
 
 class _Server(uvicorn.Server):
     @contextlib.contextmanager

@@ -13,6 +13,7 @@ from waitpoint.thread import (
     Accepted,
     CallModel,
     CancelAction,
+    ClaimAction,
     CloseTurn,
     EnterTool,
     Expire,
@@ -21,9 +22,13 @@ from waitpoint.thread import (
     FailCall,
     FinishStep,
     FinishTurn,
+    Lapse,
+    LapseClaim,
     OpenedCall,
     RecordStep,
     Refused,
+    ReleaseAction,
+    RenewClaim,
     Return,
     Settle,
     StartExecution,
@@ -99,6 +104,21 @@ class ThreadMachine(RuleBasedStateMachine):
             self.world.do(Expire(action))
         self.look()
 
+    @precondition(lambda self: self.known_actions())
+    @rule(
+        data=st.data(),
+        how=st.sampled_from([ClaimAction, ClaimAction, ReleaseAction, RenewClaim]),
+        tab=st.sampled_from(["tab1", "tab2"]),
+    )
+    def claim(self, data: st.DataObject, how: Any, tab: str) -> None:
+        action = data.draw(st.sampled_from(self.known_actions()))
+        pending = self.world.thread.action(action)
+        held = pending.held(self.world.now) if pending else None
+        decision = self.world.do(how(self.world.command_id(), ANN, action, tab))
+        if isinstance(decision, Accepted):
+            assert held is None or held.connection == tab, "a living claim was taken from its holder"
+        self.look()
+
     @rule(data=st.data())
     @precondition(lambda self: bool(self.world.outcomes))
     def repeat(self, data: st.DataObject) -> None:
@@ -151,6 +171,8 @@ class ThreadMachine(RuleBasedStateMachine):
                 self.world.do(StartExecution(self.fence, call, on_crash=data.draw(st.sampled_from(["retry", "fail"]))))
             case ExpireAction(action):
                 self.world.do(Expire(action))
+            case LapseClaim(action):
+                self.world.do(Lapse(action))
             case FinishTurn():
                 message = open_message(self.view)
                 assert message is not None
@@ -261,6 +283,8 @@ class ThreadMachine(RuleBasedStateMachine):
     def the_view_agrees_with_the_control_state(self) -> None:
         thread = self.world.thread
         assert [action["id"] for action in self.view["pending"]] == [action.id for action in thread.actions]
+        shown_claims = [action["claim"]["connection"] if "claim" in action else None for action in self.view["pending"]]
+        assert shown_claims == [action.claim.connection if action.claim else None for action in thread.actions]
         message = open_message(self.view)
         assert (message is None) == (thread.turn is None)
         assert [m["id"] for m in self.view["queued"]] == [queued.message["id"] for queued in thread.queue]
@@ -280,7 +304,9 @@ class ThreadMachine(RuleBasedStateMachine):
             return
         takeover = next_steps(thread, now=self.world.now, fence=self.fence + 1)
         assert takeover or thread.actions
-        assert (appointment(thread) == 0) == bool([step for step in takeover if not isinstance(step, ExpireAction)])
+        assert (appointment(thread) == 0) == bool(
+            [step for step in takeover if not isinstance(step, (ExpireAction, LapseClaim))]
+        )
 
     @invariant()
     def every_finished_call_has_exactly_one_result_before_the_model_is_asked_again(self) -> None:

@@ -173,8 +173,8 @@ class _Requests:
             raise _Refused(400, "bad-frame", f"{', '.join(sorted(taken))} is said by the path and the headers")
         frame = _frame({**fixed, **body})
         assert isinstance(frame, frames.Command)
-        # Nobody claims over HTTP, so a request counts as a connection that holds no claim.
-        reply = await house.gate.command(frame, identity, "")
+        # Nobody claims over HTTP, so a request counts as a connection of its own that holds no claim.
+        reply = await house.gate.command(frame, identity, f"http_{_new_id()}")
         return _refusal(reply, id) if isinstance(reply, frames.Reject) else _json(200, reply, id)
 
     async def _answer(self, request: Request, work: Callable[[House, Identity], Awaitable[Response]]) -> Response:

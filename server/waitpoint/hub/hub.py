@@ -12,13 +12,14 @@ import secrets
 from collections.abc import Coroutine
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from waitpoint_protocol.codes import Close
 
 from ..auth import Guard, read_connection
 from ..store.types import Store
 from .channel import Source
+from .claims import ClaimDesk, Claims
 from .drain import drain
 from .fanout import Fanout
 from .gate import CommandDesk, Gate
@@ -29,7 +30,7 @@ from .peer import Peer
 from .session import Session
 from .socket import Receive, SendMessage, Socket
 
-__all__ = ["Hub"]
+__all__ = ["Hub", "HubDesk"]
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +38,10 @@ TIDY_EVERY = 5.0
 
 AFTER_WINDOW = 5.0
 """Seconds for the answers in flight and the closing handshakes, after the window of a drain."""
+
+
+class HubDesk(CommandDesk, ClaimDesk, Protocol):
+    """What a hub needs of the desk."""
 
 
 class Hub:
@@ -50,7 +55,7 @@ class Hub:
         self,
         store: Store,
         follower: Source,
-        desk: CommandDesk,
+        desk: HubDesk,
         guard: Guard | None = None,
         *,
         frame_bytes: int | None = None,
@@ -66,6 +71,7 @@ class Hub:
         self.limits = _limits(limits or Limits(), frame_bytes, max_subscriptions, heartbeat, drain_window)
         self.gate = Gate(self.guard, desk, store)
         self.fanout = Fanout(follower, store, sizes=sizes)
+        self.claims = Claims(desk, self.run, every=self.limits.claim_renewal)
         self.clock = Clock()
         self.draining = False
         self._store = store
@@ -168,6 +174,7 @@ class Hub:
     def _tick(self, now: float) -> None:
         for socket in tuple(self._sockets):
             socket.tick(now)
+        self.claims.tick(now)
         if now - self._tidied > TIDY_EVERY:
             self._tidied = now
             self.fanout.tidy(asyncio.get_running_loop().time())

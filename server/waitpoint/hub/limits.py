@@ -52,6 +52,9 @@ class Limits:
     drain_window: float = 2.0
     """Time over which clients spread their reconnects."""
 
+    claim_renewal: float = 5.0
+    """Time after which a living connection's claims are renewed; a third of their life."""
+
     depth: int = MAX_DEPTH
     """How deeply values may nest."""
 

@@ -16,6 +16,7 @@ from waitpoint_protocol.codes import Close
 
 from ..auth import AuthUnavailable, Connection, Guard, Identity
 from ..store.types import StoreUnavailable
+from .claims import Claims
 from .effects import Authenticate, CloseSocket, Effect, Handle, Join, Leave, LoadHistory, Reauthenticate, Send
 from .fanout import Fanout
 from .follow import Follow
@@ -42,6 +43,8 @@ class House(Protocol):
     def gate(self) -> Gate: ...
     @property
     def fanout(self) -> Fanout: ...
+    @property
+    def claims(self) -> Claims: ...
     @property
     def limits(self) -> Limits: ...
     def clock(self) -> float: ...
@@ -175,8 +178,17 @@ class Socket:
     # --- commands
 
     async def _handle(self, command: frames.Command) -> None:
-        reply = await self._house.gate.command(command, self._identity, self.session.connection)
+        connection, house = self.session.connection, self._house
+        reply = await house.gate.command(command, self._identity, connection)
+        if isinstance(reply, frames.Ack):
+            match command:
+                case frames.Claim(thread=thread, action=action):
+                    house.claims.took(connection, self._identity, thread, action, house.clock())
+                case frames.Release(thread=thread, action=action) | frames.Submit(thread=thread, action=action):
+                    house.claims.gave_back(connection, thread, action)
         self.execute(self.session.replied(reply))
+        if self.session.closed:
+            house.claims.gone(connection)  # it left before its claim was granted
 
     async def _load(self, history: frames.History) -> None:
         reply = await self._house.gate.history(history, self._identity)
@@ -215,6 +227,7 @@ class Socket:
     def _forget(self) -> None:
         for thread in {*self._joins, *self._follows}:
             self._leave(thread)
+        self._house.claims.gone(self.session.connection)
 
     def _end(self) -> None:
         self.session.close(Close.NORMAL, "")

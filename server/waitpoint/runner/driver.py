@@ -36,6 +36,8 @@ from ..thread import (
     FailStep,
     FinishStep,
     FinishTurn,
+    Lapse,
+    LapseClaim,
     OpenedCall,
     RecordStep,
     Return,
@@ -47,6 +49,7 @@ from ..thread import (
     Turn,
     Visit,
     appointment,
+    deadline,
     next_steps,
 )
 from ..thread.project import answer_id, input_id, question_id, step_id
@@ -223,10 +226,10 @@ class Driver:
             snapshot = await self._current()
 
     async def _sleep(self, snapshot: Snapshot) -> None:
-        deadlines = [action.expires_at for action in snapshot.thread.actions if action.expires_at is not None]
+        next_deadline = deadline(snapshot.thread)
         timeout = POLL
-        if deadlines:
-            timeout = min(timeout, max(0.0, (min(deadlines) - self.store.now()) / 1000))
+        if next_deadline is not None:
+            timeout = min(timeout, max(0.0, (next_deadline - self.store.now()) / 1000))
         try:
             # Not wait_for: on Python 3.11 it can swallow a cancellation that comes together with the result.
             async with asyncio.timeout(timeout):
@@ -266,7 +269,7 @@ class Driver:
                     call = turn.call(call_id) if turn else None
                     if call is None or call.terminal:
                         moot.append(work)
-                case ExpireAction() | FinishTurn():
+                case ExpireAction() | LapseClaim() | FinishTurn():
                     pass
                 case _:
                     assert_never(work.step)
@@ -315,6 +318,8 @@ class Driver:
                 await self._enter_tool(log, call_id)
             case ExpireAction(action_id):
                 await log.command(Expire(action_id))
+            case LapseClaim(action_id):
+                await log.command(Lapse(action_id))
             case FinishTurn():
                 await self._finish_turn(log)
             case _:
@@ -607,6 +612,8 @@ def _key(step: Step) -> str:
             return f"tool {call}"
         case ExpireAction(action):
             return f"expire {action}"
+        case LapseClaim(action):
+            return f"lapse {action}"
         case FinishTurn():
             return "finish"
         case _:

@@ -15,10 +15,12 @@ from .commands import (
     FailCall,
     FailStep,
     FinishStep,
+    Lapse,
     OpenedCall,
     PersonCommand,
     RecordStep,
     ReleaseAction,
+    RenewClaim,
     Return,
     SendMessage,
     Settle,
@@ -32,7 +34,17 @@ from .decide import Accepted, Context, Decision, Ids, Moot, Past, Refused, Rules
 from .evolve import evolve
 from .facts import Fact
 from .model import Action, Actor, Call, Resolution, Thread, Turn, Visit, WaitStyle, dump, empty, load
-from .next_steps import CallModel, EnterTool, ExpireAction, FinishTurn, Step, appointment, next_steps
+from .next_steps import (
+    CallModel,
+    EnterTool,
+    ExpireAction,
+    FinishTurn,
+    LapseClaim,
+    Step,
+    appointment,
+    deadline,
+    next_steps,
+)
 from .project import project
 
 __all__ = [
@@ -58,6 +70,8 @@ __all__ = [
     "FinishStep",
     "FinishTurn",
     "Ids",
+    "Lapse",
+    "LapseClaim",
     "Moot",
     "OpenedCall",
     "Past",
@@ -65,6 +79,7 @@ __all__ = [
     "RecordStep",
     "Refused",
     "ReleaseAction",
+    "RenewClaim",
     "Resolution",
     "Return",
     "Rules",
@@ -81,6 +96,7 @@ __all__ = [
     "Visit",
     "WaitStyle",
     "appointment",
+    "deadline",
     "decide",
     "dump",
     "empty",

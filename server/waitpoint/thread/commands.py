@@ -24,10 +24,12 @@ __all__ = [
     "FailCall",
     "FailStep",
     "FinishStep",
+    "Lapse",
     "OpenedCall",
     "PersonCommand",
     "RecordStep",
     "ReleaseAction",
+    "RenewClaim",
     "Return",
     "SendMessage",
     "Settle",
@@ -57,6 +59,7 @@ class Submit:
     by: Actor
     action: str
     data: Value
+    connection: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,7 @@ class FailAction:
     by: Actor
     action: str
     message: str
+    connection: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +96,16 @@ class ClaimAction:
 @dataclass(frozen=True, slots=True)
 class ReleaseAction:
     """Give a claimed action back."""
+
+    id: str
+    by: Actor
+    action: str
+    connection: str
+
+
+@dataclass(frozen=True, slots=True)
+class RenewClaim:
+    """The connection that has claimed an action is still there. Nobody is told, and it has no reply to remember."""
 
     id: str
     by: Actor
@@ -208,6 +222,13 @@ class Expire:
 
 
 @dataclass(frozen=True, slots=True)
+class Lapse:
+    """A claim was not renewed in time."""
+
+    action: str
+
+
+@dataclass(frozen=True, slots=True)
 class CloseTurn:
     """Finish the open assistant message; ``parts`` is what it holds in the driver's fold."""
 
@@ -222,7 +243,7 @@ class Settle:
     fence: int
 
 
-PersonCommand = SendMessage | Submit | CancelAction | FailAction | ClaimAction | ReleaseAction | Stop
+PersonCommand = SendMessage | Submit | CancelAction | FailAction | ClaimAction | ReleaseAction | RenewClaim | Stop
 DriverCommand = (
     StartStep
     | FinishStep
@@ -233,6 +254,7 @@ DriverCommand = (
     | Return
     | FailCall
     | Expire
+    | Lapse
     | CloseTurn
     | Settle
 )

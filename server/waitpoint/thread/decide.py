@@ -21,7 +21,7 @@ from waitpoint_protocol.values import Value
 from . import commands as c
 from . import facts as f
 from .evolve import evolve_all
-from .model import SYSTEM, Action, Actor, Call, Claim, Outcome, Queued, Resolution, Thread, Turn
+from .model import CLIENT_TOOL, SYSTEM, Action, Actor, Call, Claim, Outcome, Queued, Resolution, Thread, Turn
 
 __all__ = ["Accepted", "Context", "Decision", "Ids", "Moot", "Past", "Refused", "Rules", "decide", "outcome_key"]
 
@@ -36,12 +36,13 @@ class Ids(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Limits of a thread. ``queue_bytes`` counts the JSON of queued messages."""
+    """Limits of a thread. ``queue_bytes`` counts the JSON of queued messages, ``claim`` is in ms."""
 
     step_cap: int = 16
     model_attempts: int = 3
     queue_messages: int = 16
     queue_bytes: int = 262_144
+    claim: int = 15_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +112,12 @@ def decide(thread: Thread, command: c.Command, context: Context) -> Decision:
             if isinstance(command, c.Stop):
                 return _stop(thread, command, context)
             return _send(thread, command, context)
+        case c.RenewClaim():
+            return _renew(thread, command, context)
         case c.Expire():
             return _expire(thread, command, context)
+        case c.Lapse():
+            return _lapse(thread, command, context)
         case _:
             return _driver(thread, command, context)
 
@@ -135,6 +140,8 @@ def _digest(command: c.PersonCommand) -> str:
             asked = ["claim", action]
         case c.ReleaseAction(action=action):
             asked = ["release", action]
+        case c.RenewClaim(action=action):
+            asked = ["renew", action]
         case c.Stop():
             asked = ["stop"]
         case _:
@@ -179,6 +186,8 @@ def _on_action(
     if action.expires_at is not None and action.expires_at <= context.now:
         # The deadline rules, even if no driver has written the expiry down yet.
         return Refused("expired", f"this action expired at {from_millis(action.expires_at)}")
+    if isinstance(command, (c.Submit, c.FailAction)) and _in_other_hands(action, command.connection, context):
+        return _claimed(action)
     match command:
         case c.Submit(data=data):
             errors = tuple(context.check_answer(action, data))
@@ -194,7 +203,7 @@ def _on_action(
             resolution = Resolution("failed", command.by, context.now, message=message)
             facts = _end_waiting(thread, action, resolution)
         case c.ClaimAction() | c.ReleaseAction():
-            return _claim(action, command)
+            return _claim(action, command, context)
         case _:
             assert_never(command)
     return _accept(command, [*facts, *_barrier(thread, facts, context)], {"action": action.id})
@@ -215,16 +224,37 @@ def _summary(errors: Sequence[FieldError]) -> str:
     return f"{where}: {first.message}{more}" if where else f"{first.message}{more}"
 
 
-def _claim(action: Action, command: c.ClaimAction | c.ReleaseAction) -> Decision:
-    holder = action.claim
+def _in_other_hands(action: Action, connection: str, context: Context) -> bool:
+    """Whether somebody else runs this client tool. Other actions may be answered whoever works on them."""
+    holder = action.held(context.now)
+    return action.kind == CLIENT_TOOL and holder is not None and holder.connection != connection
+
+
+def _claimed(action: Action) -> Refused:
+    assert action.claim is not None
+    return Refused("busy", f"claimed by {action.claim.by.label} in another tab", retry_ms=1000)
+
+
+def _claim(action: Action, command: c.ClaimAction | c.ReleaseAction, context: Context) -> Decision:
+    # Neither is remembered by its id: a claim belongs to a connection, and its repeat may come over another one.
+    reply = {"action": action.id}
     if isinstance(command, c.ReleaseAction):
-        if holder is None or holder.connection != command.connection:
+        if action.claim is None or action.claim.connection != command.connection:
             return Refused("forbidden", "this connection does not hold the claim")
-        return _accept(command, [f.ActionClaimed(action.id, None)], {"action": action.id})
-    if holder is not None and holder.connection != command.connection:
-        return Refused("busy", f"claimed by {holder.by.label} in another tab", retry_ms=1000)
-    claim = Claim(command.by, command.connection)
-    return _accept(command, [f.ActionClaimed(action.id, claim)], {"action": action.id})
+        return Accepted((f.ActionClaimed(action.id, None),), reply)
+    holder, until = action.held(context.now), context.now + context.rules.claim
+    if holder is None:
+        return Accepted((f.ActionClaimed(action.id, Claim(command.by, command.connection, until)),), reply)
+    if holder.connection != command.connection:
+        return _claimed(action)
+    return Accepted((f.ClaimRenewed(action.id, until),), reply, dup=True)
+
+
+def _renew(thread: Thread, command: c.RenewClaim, context: Context) -> Decision:
+    action = thread.action(command.action)
+    if action is None or action.claim is None or action.claim.connection != command.connection:
+        return Refused("forbidden", "this connection does not hold the claim")
+    return Accepted((f.ClaimRenewed(action.id, context.now + context.rules.claim),), {"action": action.id})
 
 
 def _send(thread: Thread, command: c.SendMessage, context: Context) -> Decision:
@@ -322,6 +352,13 @@ def _expire(thread: Thread, command: c.Expire, context: Context) -> Decision:
         return Moot("the deadline has not passed")
     facts = _end_waiting(thread, action, Resolution("expired", SYSTEM, context.now))
     return Accepted((*facts, *_barrier(thread, facts, context)))
+
+
+def _lapse(thread: Thread, command: c.Lapse, context: Context) -> Decision:
+    action = thread.action(command.action)
+    if action is None or action.claim is None or action.held(context.now) is not None:
+        return Moot("the claim is not to lapse")
+    return Accepted((f.ActionClaimed(action.id, None),))
 
 
 # --- the driver

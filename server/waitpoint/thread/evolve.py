@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from . import facts as f
-from .model import Call, CallState, Queued, Run, Thread, Turn, Visit
+from .model import Action, Call, CallState, Queued, Run, Thread, Turn, Visit
 from .moves import check_move
 
 __all__ = ["REMEMBERED", "evolve", "evolve_all"]
@@ -44,6 +44,11 @@ def evolve(thread: Thread, fact: f.Fact) -> Thread:
             return replace(
                 thread,
                 actions=tuple(replace(a, claim=claim) if a.id == action_id else a for a in thread.actions),
+            )
+        case f.ClaimRenewed(action_id, expires_at):
+            return replace(
+                thread,
+                actions=tuple(_renewed(a, expires_at) if a.id == action_id else a for a in thread.actions),
             )
         case _:
             if thread.turn is None:
@@ -107,6 +112,12 @@ def _in_turn(
             return replace(thread, turn=turn.with_call(_moved(turn, call_id, "output-error")))
         case _:
             assert_never(fact)
+
+
+def _renewed(action: Action, expires_at: int) -> Action:
+    if action.claim is None:
+        raise AssertionError("only a claim that is held is renewed")
+    return replace(action, claim=replace(action.claim, expires_at=expires_at))
 
 
 def _resolved(thread: Thread, turn: Turn, fact: f.ActionResolved) -> Thread:

@@ -20,6 +20,7 @@ __all__ = [
     "CallFailed",
     "CallOpened",
     "CallReturned",
+    "ClaimRenewed",
     "CommandAccepted",
     "ExecutionStarted",
     "ExecutionYielded",
@@ -169,6 +170,14 @@ class ActionClaimed:
 
 
 @dataclass(frozen=True, slots=True)
+class ClaimRenewed:
+    """Whoever has the action is still there; nobody is told."""
+
+    action: str
+    expires_at: int
+
+
+@dataclass(frozen=True, slots=True)
 class ActionResolved:
     """The action ended. ``answered`` tells that ``data`` is an answer, which may be null."""
 
@@ -239,6 +248,7 @@ Fact = (
     | StepRecorded
     | ActionSuspended
     | ActionClaimed
+    | ClaimRenewed
     | ActionResolved
     | CallReturned
     | CallFailed

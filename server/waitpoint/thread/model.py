@@ -14,6 +14,7 @@ from pydantic import TypeAdapter
 from waitpoint_protocol import state as wire
 
 __all__ = [
+    "CLIENT_TOOL",
     "OPEN_STATES",
     "TERMINAL",
     "Action",
@@ -44,6 +45,9 @@ How = Literal["submitted", "cancelled", "failed", "expired"]
 WaitStyle = Literal["entry", "inline", "approval"]
 """Who made the wait: the tool at a declared wait point, an inline ``suspend()``, or the approval gate before the tool.
 It is stored because the name does not tell, and a later build must not take one for another."""
+
+CLIENT_TOOL = "client-tool"
+"""The kind of a wait that code in one tab ends; while a tab has claimed it, nobody else may answer."""
 
 TERMINAL: frozenset[str] = frozenset({"output-available", "output-error"})
 OPEN_STATES: frozenset[str] = frozenset({"input-available", "running", "waiting"})
@@ -86,10 +90,11 @@ class Resolution:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The connection that works on an action only one tab may do."""
+    """The connection that works on an action only one tab may do, until ``expires_at`` (ms) unless it is renewed."""
 
     by: Actor
     connection: str
+    expires_at: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +119,10 @@ class Action:
     def name(self) -> str:
         """The name clients see: ``toolName.waitPoint``."""
         return f"{self.tool}.{self.wait_point}"
+
+    def held(self, now: int) -> Claim | None:
+        """The claim, unless whoever had it fell silent."""
+        return self.claim if self.claim is not None and self.claim.expires_at > now else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,18 @@ from dataclasses import dataclass
 
 from .model import Call, Thread, Turn
 
-__all__ = ["CallModel", "EnterTool", "ExpireAction", "FinishTurn", "Step", "appointment", "busy_with", "next_steps"]
+__all__ = [
+    "CallModel",
+    "EnterTool",
+    "ExpireAction",
+    "FinishTurn",
+    "LapseClaim",
+    "Step",
+    "appointment",
+    "busy_with",
+    "deadline",
+    "next_steps",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +45,18 @@ class ExpireAction:
 
 
 @dataclass(frozen=True, slots=True)
+class LapseClaim:
+    """Give this action back to whoever can do it: the connection that had claimed it is gone."""
+
+    action: str
+
+
+@dataclass(frozen=True, slots=True)
 class FinishTurn:
     """Close the assistant message."""
 
 
-Step = CallModel | EnterTool | ExpireAction | FinishTurn
+Step = CallModel | EnterTool | ExpireAction | LapseClaim | FinishTurn
 
 
 def next_steps(thread: Thread, *, now: int, fence: int) -> list[Step]:
@@ -51,6 +69,9 @@ def next_steps(thread: Thread, *, now: int, fence: int) -> list[Step]:
         for action in thread.actions
         if action.expires_at is not None and action.expires_at <= now
     ]
+    steps.extend(
+        LapseClaim(action.id) for action in thread.actions if action.claim is not None and action.held(now) is None
+    )
     match turn.phase:
         case "closing":
             steps.append(FinishTurn())
@@ -79,7 +100,14 @@ def appointment(thread: Thread) -> int | None:
         return None
     if turn.phase != "tools" or _any_ready(turn):
         return 0
-    return min((action.expires_at for action in thread.actions if action.expires_at is not None), default=None)
+    return deadline(thread)
+
+
+def deadline(thread: Thread) -> int | None:
+    """The next moment at which something in the thread runs out by itself."""
+    expiries = [action.expires_at for action in thread.actions if action.expires_at is not None]
+    lapses = [action.claim.expires_at for action in thread.actions if action.claim is not None]
+    return min([*expiries, *lapses], default=None)
 
 
 def _any_ready(turn: Turn) -> bool:

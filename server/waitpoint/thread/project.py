@@ -133,6 +133,7 @@ def _events(fact: f.Fact) -> list[e.Event]:
             | f.StepAdvanced()
             | f.StepYielded()
             | f.ExecutionYielded()
+            | f.ClaimRenewed()
             | f.StepRecorded()
             | f.TurnClosing()
         ):
