@@ -267,17 +267,18 @@ async def test_a_payload_may_be_a_model() -> None:
         (("?", "input", {"enum": ["x" * 70_000]}), "too-large: the response schema"),
     ],
 )
-@pytest.mark.parametrize("caught", ["nothing", "exceptions", "everything"])
+@pytest.mark.parametrize("caught", ["nothing", "exceptions", "everything", "and replaced"])
 async def test_a_wait_that_cannot_be_made_ends_the_call_and_is_never_skipped(
     arguments: Any, said: str, caught: str
 ) -> None:
-    catching: Any = {"nothing": (), "exceptions": Exception, "everything": BaseException}[caught]
+    catching: Any = {"nothing": (), "exceptions": Exception}.get(caught, BaseException)
 
     def body() -> str:
         try:
             suspend(*arguments)
-        except catching:
-            pass
+        except catching as error:
+            if caught == "and replaced":
+                raise ValueError("something else") from error
         return "went on"
 
     assert said in failure(await probe(body).enter())

@@ -102,13 +102,14 @@ async def test_the_first_run_gets_what_later_runs_get() -> None:
 
 async def test_a_result_cannot_be_changed_by_who_got_it() -> None:
     async def body() -> Any:
-        first = await step("list", lambda: [1])
-        first.append(2)
+        first: list[Any] = await step("list", lambda: [1])
+        first.append(object())
+        await step("other", lambda: 2)
         return suspend("?")
 
     call = probe(body)
-    await call.enter()
-    assert call.steps == {"list#0": [1]}
+    await call.asks()
+    assert call.steps == {"list#0": [1], "other#0": 2}
 
 
 async def test_a_result_is_safe_before_the_handler_gets_it() -> None:
