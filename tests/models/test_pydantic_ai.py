@@ -12,12 +12,24 @@ import pytest
 from pydantic_ai import exceptions as x
 from pydantic_ai.messages import ModelMessage
 from pydantic_ai.models.function import AgentInfo, DeltaThinkingPart, DeltaToolCall, FunctionModel
-from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.profiles.openai import OpenAIModelProfile
 from pydantic_ai.providers.openai import OpenAIProvider
 
-from support.fake_openai import CUT, DONE, HANG, FakeOpenAI, Refuse, answer, calls, chunk, reasoning, serve
+from support.fake_openai import (
+    CUT,
+    DONE,
+    HANG,
+    FakeOpenAI,
+    Refuse,
+    answer,
+    calls,
+    chunk,
+    reasoning,
+    response_calls,
+    serve,
+)
 from waitpoint import ConfigurationError
 from waitpoint.models import (
     Finish,
@@ -221,6 +233,29 @@ async def test_results_go_back_in_call_order_each_to_its_call(provider: FakeOpen
     assert (first["role"], first["tool_call_id"], first["content"]) == ("tool", "c1", '{"sum":3}')
     assert (second["role"], second["tool_call_id"]) == ("tool", "c2")
     assert "add.where expired." in second["content"]
+
+
+async def test_the_responses_api_is_spoken_too(provider: FakeOpenAI, http: Any) -> None:
+    reached = OpenAIProvider(base_url=provider.url, api_key="sk-secret", http_client=http)
+    model = PydanticAIModel(OpenAIResponsesModel("fake", provider=reached))
+    provider.then(response_calls(("c1", "add", '{"a": 1, "b": 2}'), ("c2", "add", '{"a": 3, "b": 4}')), Refuse(503))
+    events = await play(model, asking("go", tools=[ADD], instructions="Be brief."))
+    assert inputs_of(events) == {"c1": '{"a": 1, "b": 2}', "c2": '{"a": 3, "b": 4}'}
+    assert events[-3:] == [
+        ToolCall("c1", "add", {"a": 1, "b": 2}),
+        ToolCall("c2", "add", {"a": 3, "b": 4}),
+        Finish("tool-calls", {"inputTokens": 5, "outputTokens": 6, "cacheReadTokens": 2}),
+    ]
+    call = {"type": "tool", "toolName": "add", "step": 0, "input": {"a": 1}, "actions": [], "state": "output-available"}
+    done = [{**call, "toolCallId": "c1", "output": 3}, {**call, "toolCallId": "c2", "output": None}]
+    with pytest.raises(ModelError) as caught:
+        await play(model, asking("go", *done, instructions="Be brief."))
+    assert caught.value.retryable
+    [_, asked] = provider.asked
+    assert asked["instructions"] == "Be brief."
+    assert [item.get("type") for item in asked["input"][1:]] == ["function_call"] * 2 + ["function_call_output"] * 2
+    assert [item["call_id"] for item in asked["input"][1:]] == ["c1", "c2", "c1", "c2"]
+    assert [item["output"] for item in asked["input"][3:]] == ["3", "null"]
 
 
 async def failure(model: PydanticAIModel) -> ModelError:

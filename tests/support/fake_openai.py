@@ -1,4 +1,4 @@
-"""A provider on the loopback: speaks OpenAI's chat-completions stream over real HTTP, well or badly, as a test says.
+"""A provider on the loopback: speaks OpenAI's streams over real HTTP, well or badly, as a test says.
 
 Each request gets the next reply of the plan. A reply is bytes (and pauses) to stream, or a status to refuse with. What
 was asked is kept, and so is whether a client let go of a stream.
@@ -20,7 +20,19 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-__all__ = ["CUT", "DONE", "HANG", "FakeOpenAI", "Refuse", "answer", "calls", "chunk", "reasoning", "serve"]
+__all__ = [
+    "CUT",
+    "DONE",
+    "HANG",
+    "FakeOpenAI",
+    "Refuse",
+    "answer",
+    "calls",
+    "chunk",
+    "reasoning",
+    "response_calls",
+    "serve",
+]
 
 DONE = b"data: [DONE]\n\n"
 
@@ -77,7 +89,7 @@ def reasoning(*texts: str) -> list[Piece]:
     return [chunk({"reasoning_content": text}) for text in texts]
 
 
-def calls(*made: tuple[str, str, str], interleaved: bool = True) -> list[Piece]:
+def calls(*made: tuple[str, str, str]) -> list[Piece]:
     """Parallel calls ``(id, tool, arguments as text)``, their arguments cut in two and sent in turn."""
     begun = [
         chunk({"tool_calls": [{"index": n, "id": id, "type": "function", "function": {"name": name, "arguments": ""}}]})
@@ -90,6 +102,31 @@ def calls(*made: tuple[str, str, str], interleaved: bool = True) -> list[Piece]:
     first = [half(n, text[: len(text) // 2]) for n, (_, _, text) in enumerate(made)]
     second = [half(n, text[len(text) // 2 :]) for n, (_, _, text) in enumerate(made)]
     return [*begun, *first, *second, chunk(finish="tool_calls"), DONE]
+
+
+def response_calls(*made: tuple[str, str, str]) -> list[Piece]:
+    """The same calls as the Responses API spells them; each comes whole before the next."""
+    response = {"id": "resp-1", "object": "response", "created_at": 1, "model": "fake", "output": [], "tools": []}
+    response |= {"parallel_tool_calls": True, "tool_choice": "auto"}
+    pieces: list[Piece] = [_named("response.created", response={**response, "status": "in_progress"})]
+    for n, (id, name, text) in enumerate(made):
+        item = {"id": f"fc-{n}", "type": "function_call", "call_id": id, "name": name, "status": "in_progress"}
+        place = {"item_id": f"fc-{n}", "output_index": n}
+        pieces += [
+            _named("response.output_item.added", output_index=n, item={**item, "arguments": ""}),
+            _named("response.function_call_arguments.delta", **place, delta=text[:5]),
+            _named("response.function_call_arguments.delta", **place, delta=text[5:]),
+            _named("response.function_call_arguments.done", **place, arguments=text, name=name),
+            _named("response.output_item.done", output_index=n, item={**item, "arguments": text}),
+        ]
+    usage = {"input_tokens": 5, "output_tokens": 6, "total_tokens": 11}
+    usage |= {"input_tokens_details": {"cached_tokens": 2}, "output_tokens_details": {"reasoning_tokens": 0}}
+    return [*pieces, _named("response.completed", response={**response, "status": "completed", "usage": usage})]
+
+
+def _named(type: str, **more: Any) -> bytes:
+    body = json.dumps({"type": type, "sequence_number": 0, **more})
+    return f"event: {type}\ndata: {body}\n\n".encode()
 
 
 class FakeOpenAI:
@@ -144,7 +181,8 @@ async def serve() -> AsyncIterator[FakeOpenAI]:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(("127.0.0.1", 0))
         fake = FakeOpenAI(listener.getsockname()[1])
-        app = Starlette(routes=[Route("/v1/chat/completions", fake.complete, methods=["POST"])])
+        paths = ("/v1/chat/completions", "/v1/responses")
+        app = Starlette(routes=[Route(path, fake.complete, methods=["POST"]) for path in paths])
         # Cuts are planned, so what uvicorn says about them is noise.
         config = uvicorn.Config(app, lifespan="off", log_level="critical", timeout_graceful_shutdown=1)
         server = _Server(config)
