@@ -21,7 +21,7 @@ from .context import ToolInput
 from .contract import Contract
 from .gate import GATE, Gate, Policy, Words
 from .signature import read_signature
-from .waitpoint import WaitOptions, WaitPoint
+from .waitpoint import LONGEST, WaitOptions, WaitPoint
 
 __all__ = ["OnCrash", "Tool", "tool"]
 
@@ -177,4 +177,6 @@ def _seconds(tool: str, timeout: timedelta | float | None) -> float | None:
     seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not math.isfinite(seconds) or seconds <= 0:
         raise DefinitionError(f"tool {tool}: timeout is a timedelta or seconds above 0, not {timeout!r}")
+    if seconds > LONGEST:
+        raise DefinitionError(f"tool {tool}: timeout is a hundred years at most; leave it out for none")
     return float(seconds)

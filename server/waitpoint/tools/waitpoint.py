@@ -37,6 +37,9 @@ WaitStyle = Literal["entry", "inline", "approval"]
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 
+LONGEST = 100 * 365 * 24 * 3600
+"""Seconds that a wait or an execution may be given: no clock here counts on for ever."""
+
 
 class WaitOptions(TypedDict, total=False):
     """How a wait point behaves, beyond its types."""
@@ -148,6 +151,8 @@ def _milliseconds(what: str, span: timedelta | float | None) -> int | None:
     seconds = span.total_seconds() if isinstance(span, timedelta) else span
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not math.isfinite(seconds) or seconds <= 0:
         raise DefinitionError(f"{what}: expires_in is a timedelta or seconds above 0, not {span!r}")
+    if seconds > LONGEST:
+        raise DefinitionError(f"{what}: expires_in is a hundred years at most; leave it out to wait for ever")
     return max(1, round(seconds * 1000))
 
 
@@ -156,7 +161,7 @@ def _audience(what: str, audience: Collection[str] | None) -> tuple[str, ...] | 
         return None
     named = cast("tuple[object, ...]", () if isinstance(audience, str) else tuple(audience))
     ids = tuple(identity for identity in named if isinstance(identity, str))
-    if not ids or len(ids) != len(named):
+    if not ids or len(ids) != len(named) or any("\ud800" <= sign <= "\udfff" for sign in "".join(ids)):
         raise DefinitionError(
             f'{what}: audience lists the ids of who may answer, e.g. ["ann"]; leave it out to let '
             "everybody answer who may write to the thread"
