@@ -16,7 +16,7 @@ from redis.backoff import NoBackoff
 
 from ..errors import ConfigurationError
 
-__all__ = ["Endpoint", "Wire"]
+__all__ = ["Endpoint", "Wire", "send"]
 
 # Options of redis-py's pool and client that a URL may carry; a bare connection does not know them.
 _NOT_FOR_CONNECTIONS = ("max_connections", "timeout", "retry_on_timeout", "retry_on_error", "socket_timeout")
@@ -29,6 +29,15 @@ class Wire(Protocol):
     async def disconnect(self, nowait: bool = ...) -> None: ...
     async def send_packed_command(self, command: Iterable[bytes], check_health: bool = ...) -> None: ...
     async def read_response(self, disable_decoding: bool = ...) -> Any: ...
+
+
+async def send(wire: Wire, packed: Iterable[bytes]) -> None:
+    """Send commands. A connection that is gone raises ``ConnectionError``, whatever the event loop calls it."""
+    try:
+        await wire.send_packed_command(packed, check_health=False)
+    except RuntimeError as error:
+        # uvloop says so when the transport was closed under the writer.
+        raise ConnectionError(str(error)) from None
 
 
 class Endpoint:

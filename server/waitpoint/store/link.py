@@ -15,7 +15,7 @@ from typing import Any
 import hiredis
 from redis.exceptions import BusyLoadingError, RedisError, ResponseError
 
-from .endpoint import Endpoint, Wire
+from .endpoint import Endpoint, Wire, send
 from .types import StoreUnavailable, UnknownOutcome
 
 __all__ = ["Argument", "Link"]
@@ -159,7 +159,7 @@ class Link:
                     # From here on it may have been run, whatever happens.
                     self._sent.append(call)
             if packed:
-                await wire.send_packed_command(packed, check_health=False)
+                await send(wire, packed)
 
     async def _read(self, wire: Wire) -> None:
         while True:

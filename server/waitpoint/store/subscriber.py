@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import hiredis
 from redis.exceptions import RedisError
 
-from .endpoint import Endpoint, Wire
+from .endpoint import Endpoint, Wire, send
 from .types import StoreUnavailable
 
 __all__ = ["Subscriber"]
@@ -192,7 +192,7 @@ class Subscriber:
             self._wake.clear()
             outgoing, self._outgoing = self._outgoing, []
             if outgoing:
-                await wire.send_packed_command(outgoing, check_health=False)
+                await send(wire, outgoing)
 
     async def _read(self, wire: Wire) -> None:
         while True:
