@@ -202,8 +202,11 @@ def _faults_between(history: History, before: dict[str, Any], after: dict[str, A
             yield fault
 
 
-def takeovers(history: History) -> list[float]:
-    """Seconds from the death or pause of a driver to the next entry of each tool call that it had cut off."""
+def takeovers(history: History, *, undisturbed: bool = False) -> list[float]:
+    """Seconds from the death or pause of a driver to the next entry of each tool call that it had cut off.
+
+    ``undisturbed``: only those during which nothing else was wrong with the store or with another instance.
+    """
     places: dict[tuple[str, str, str | None], list[dict[str, Any]]] = defaultdict(list)
     ended = {
         (line["thread"], line["call"], line["action"], line["attempt"], line["pid"])
@@ -225,9 +228,16 @@ def takeovers(history: History) -> list[float]:
                 if fault.kind in ("kill", "pause") and fault.pid == before["pid"]
                 if before["at"] <= fault.started <= after["at"]
             ]
-            if deaths:
+            if deaths and not (undisturbed and _others_suffered(history, before, deaths[0], after["at"])):
                 taken.append(after["at"] - deaths[0])
     return taken
+
+
+def _others_suffered(history: History, cut_off: dict[str, Any], since: float, until: float) -> bool:
+    return any(
+        fault.kind in DISRUPTIVE and fault.pid != cut_off["pid"] and fault.started <= until and fault.ended >= since
+        for fault in history.faults
+    )
 
 
 # --- the end

@@ -24,11 +24,10 @@ def summary(history: History, violations: list[str]) -> str:
     silent = sum(reply.frame is None for reply in replies)
     ends = Counter(resolution["how"] for resolution in resolutions(history).values())
     entries = [line for line in history.journal if line["kind"] == "enter"]
-    taken = sorted(takeovers(history))
+    taken, undisturbed = takeovers(history), takeovers(history, undisturbed=True)
     resets = Counter(why for observer in history.observers for why in observer.resets)
     lost = sum("lost" in violation or "is there 0 times" in violation for violation in violations)
     doubled = sum(" times" in violation and "is there 0 times" not in violation for violation in violations)
-    times = f"median {median(taken):.2f} s, worst {taken[-1]:.2f} s" if taken else "none"
     lines = [
         f"seed         {history.seed}",
         f"rain         {history.ended - history.started:.0f} s on {len(history.finals)} threads",
@@ -38,7 +37,7 @@ def summary(history: History, violations: list[str]) -> str:
         f"refused      {_counts(refused)}",
         f"actions      {sum(ends.values())}: {_counts(ends)}",
         f"entries      {len(entries)} of tools, {sum(line['attempt'] > 1 for line in entries)} of them again",
-        f"takeovers    {len(taken)}: {times}",
+        f"takeovers    {_times(taken)}; with nothing else wrong {_times(undisturbed)}",
         f"sockets      {history.sockets} opened, {history.resumes} resumed by cursor, resets: {_counts(resets)}",
         f"events       {sum(map(len, history.events.values()))} positions compared on all clients",
         f"lost         {lost}",
@@ -46,6 +45,10 @@ def summary(history: History, violations: list[str]) -> str:
         f"violations   {len(violations)}",
     ]
     return "\n".join([*lines, *(f"  - {violation}" for violation in violations[:SHOWN])])
+
+
+def _times(seconds: list[float]) -> str:
+    return f"{len(seconds)}: median {median(seconds):.2f} s, worst {max(seconds):.2f} s" if seconds else "none"
 
 
 def _counts(counter: Counter[str]) -> str:
