@@ -87,7 +87,9 @@ export class Commands {
   rejected(reject, now, random) {
     const { id, code, retryMs = 0 } = reject;
     if (code === "rate-limited") this.outbox.pause(now + retryMs + PAUSE);
-    if (FOR_NOW.has(code) && this.outbox.putOff(id, now, random, retryMs)) return;
+    // Whoever claims does not wait in line: the claim is shown to everybody, and so is its end.
+    const claim = code === "busy" && this.outbox.entries.get(id)?.type === "claim";
+    if (FOR_NOW.has(code) && !claim && this.outbox.putOff(id, now, random, retryMs)) return;
     this.refuse(id, WaitpointError.of(reject));
   }
 

@@ -11,11 +11,13 @@
 /** @import { Effect, Standing, Status } from "./effects.js" */
 /** @import { Surroundings, TokenSource } from "./socket.js" */
 /** @import { Unnamed } from "./action.js" */
+/** @import { Handler } from "./tools.js" */
 
 import { WaitpointError } from "./errors.js";
 import { Listeners } from "./listeners.js";
 import { SocketShell } from "./socket.js";
 import { Thread } from "./thread.js";
+import { ClientTools } from "./tools.js";
 
 export { Action } from "./action.js";
 export { WaitpointError } from "./errors.js";
@@ -23,6 +25,7 @@ export { waitingFor } from "./reduce.js";
 export { Thread };
 
 /** @typedef {import("./thread.js").ThreadView} ThreadView */
+/** @typedef {import("./tools.js").Handler} ToolHandler */
 /** @typedef {import("./wire.js").Message} Message */
 /** @typedef {import("./wire.js").Part} Part */
 /** @typedef {import("./wire.js").ToolPart} ToolPart */
@@ -54,6 +57,8 @@ export class WaitpointClient {
   #standing = { status: "idle", reason: null, code: null, retryAt: null };
   /** @type {Listeners<[Status, Standing]>} */
   #listeners = new Listeners();
+  /** @type {ClientTools} */
+  #tools;
 
   /**
    * @param {string | URL} url  of the endpoint: `wss://…/ws`, or relative to the page
@@ -62,6 +67,7 @@ export class WaitpointClient {
   constructor(url, options = {}) {
     const { token, ...surroundings } = options;
     this.#shell = new SocketShell({ url: endpoint(url), token, surroundings, onEffect: (effect) => this.#on(effect) });
+    this.#tools = new ClientTools((command) => this.#ask(command), () => this.#shell.session.connection);
   }
 
   /**
@@ -88,6 +94,19 @@ export class WaitpointClient {
     }
     this.#threads.set(id, new WeakRef(thread));
     return thread;
+  }
+
+  /**
+   * Run client tools in this page: `client.tools({ getLocation: async (input, { signal }) => … })`. A handler runs for
+   * every call of its tool in a thread that is followed here, in one tab of all that could run it; what it returns is the
+   * output, what it throws the error. A page that goes away before it answered leaves the call to the next one, which may
+   * be itself after a reload: a handler can run again for the same call (`action.id`). Returns how to take them away.
+   *
+   * @param {Record<string, Handler>} handlers
+   * @returns {() => void}
+   */
+  tools(handlers) {
+    return this.#tools.register(handlers);
   }
 
   /** `idle`, `connecting`, `connected`, `reconnecting` or `closed`. */
@@ -117,6 +136,7 @@ export class WaitpointClient {
 
   /** Leave for good. Commands that were not answered reject with code `closed`. */
   close() {
+    this.#tools.close();
     this.#shell.input({ type: "close" });
   }
 
@@ -147,6 +167,7 @@ export class WaitpointClient {
     switch (effect.type) {
       case "publish":
         this.#threads.get(effect.thread)?.deref()?.show(effect.view);
+        this.#tools.look(effect.thread, effect.view);
         return;
       case "standing":
         this.#standing = effect.standing;

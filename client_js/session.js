@@ -83,6 +83,11 @@ export class Session {
     this.touched = new Set();
   }
 
+  /** The name the server gave to the running connection; `null` while there is none. */
+  get connection() {
+    return this.phase === "ready" ? (this.welcome?.connection ?? null) : null;
+  }
+
   /**
    * What a thread shows.
    *
