@@ -18,14 +18,19 @@ from typing import Any
 
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect
 
+ROOT = Path(__file__).resolve().parents[2]
 READY_WITHIN = 30.0
 
 
 class Demo:
-    """`waitpoint demo` in a process of its own, with its own data; can be killed and started again on the same port."""
+    """`waitpoint demo` in a process of its own, with its own data; can be killed and started again on the same port.
 
-    def __init__(self, directory: Path) -> None:
+    With ``target`` it serves another chat, given as ``MODULE:CHAT`` under ``tests/`` or ``examples/``.
+    """
+
+    def __init__(self, directory: Path, target: str | None = None) -> None:
         self.directory = directory
+        self.target = target
         self.log = directory / "demo.log"
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
@@ -38,7 +43,9 @@ class Demo:
 
     def start(self) -> Demo:
         environment = {key: value for key, value in os.environ.items() if not key.startswith("WAITPOINT_")}
-        command = [sys.executable, "-m", "waitpoint.cli", "demo", "--port", str(self.port)]
+        environment["PYTHONPATH"] = os.pathsep.join(str(ROOT / folder) for folder in ("tests", "examples"))
+        serving = ["demo"] if self.target is None else ["serve", self.target]
+        command = [sys.executable, "-m", "waitpoint.cli", *serving, "--port", str(self.port)]
         with self.log.open("ab") as output:
             self.process = subprocess.Popen(
                 [*command, "--data-dir", str(self.directory / "data")],
