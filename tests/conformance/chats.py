@@ -22,6 +22,7 @@ from waitpoint import (
     ScriptedModel,
     ToolContext,
     WaitPoint,
+    client_tool,
     tool,
 )
 from waitpoint_protocol.frames import Hello
@@ -105,7 +106,16 @@ async def broken(ctx: ToolContext) -> str:
     raise RuntimeError("the printer is on fire")
 
 
+class Wish(BaseModel):
+    accuracy: Literal["coarse", "fine"] = "coarse"
+
+
+class Place(BaseModel):
+    place: str
+
+
 TOOLS = [
+    client_tool("locate", input=Wish, output=Place, description="Where the user is."),
     collect,
     draft,
     _asking("confirm", confirmation),
@@ -129,6 +139,7 @@ SCRIPT: dict[str, list[Any]] = {
     "secret": [[Call("secret", {})], "I will not tell."],
     "patient": [[Call("patient", {})], "At last."],
     "strict": [[Call("strict", {})], "At last."],
+    "locate": [[Call("locate", {})], "So there you are."],
     "brief": [[Call("brief", {})], "Too late."],
     "long": ["".join(f"word{number} " for number in range(300))],
 }

@@ -114,6 +114,7 @@ def number(value: float) -> str:
         ("time for a sign of life after a ping", [Limits().grace]),
         ("time for the client to take what is sent", [Limits().send_timeout]),
         ("finished messages in a snapshot", [Sizes().page]),
+        ("time until a claim of a dead server lapses", [Rules().claim / 1000]),
     ],
 )
 def test_the_limits_told_are_those_that_hold(what: str, values: list[Any]) -> None:
