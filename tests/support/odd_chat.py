@@ -356,6 +356,15 @@ async def _stream(name: str) -> AsyncIterator[Any]:
             yield {"type": "text", "text": "hello"}
         case "nothing":
             return
+        case "calls-without-end":
+            n = 0
+            while True:
+                n += 1
+                yield ToolCall(f"c{n}", "quick", {"label": str(n)})
+        case "text-without-end":
+            while True:
+                yield TextDelta("x" * 1_000_000)
+                await asyncio.sleep(0)
         case "many-calls":
             for n in range(40):
                 yield ToolCall(f"c{n}", "quick", {"label": str(n)})

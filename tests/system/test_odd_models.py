@@ -166,3 +166,17 @@ async def test_a_stop_in_the_middle_of_a_text_shows_the_same_to_everybody(connec
     ack = await client.command("history", thread=thread, before=2, limit=2)
     assert ack["page"]["messages"] == view.state["messages"]
     assert view.state["messages"][-1]["parts"][-1]["state"] == "done"
+
+
+@pytest.mark.parametrize(
+    ("stream", "said"),
+    [("calls-without-end", "more than 128 tool calls"), ("text-without-end", "more than 16,777,216 characters")],
+)
+async def test_a_step_that_never_stops_growing_is_ended_by_name(connect, odd, thread, stream, said) -> None:  # type: ignore[no-untyped-def]
+    client = await connect(odd)
+    view = await play(client, thread, {"odd": stream})
+    message = view.state["messages"][-1]
+    assert message["reason"] == "error"
+    assert said in message["errorText"]
+    assert all(part["state"] in ("output-available", "output-error") for part in view.tools)
+    await goes_on(connect, odd, client, thread)

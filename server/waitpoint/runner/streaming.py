@@ -27,6 +27,12 @@ MAX_NAME = 128
 MAX_SAID = 2_000
 """Characters of a text about an error; the model reads it at every later step."""
 
+MAX_CALLS = 128
+"""Tool calls in one model step; a model that makes more is stuck, and every one would stay in the message."""
+
+MAX_STEP_TEXT = 16_777_216
+"""Characters that one model step may bring in all: text, reasoning and the inputs of calls."""
+
 _ID = re.compile(r"[!-~]{1,100}")
 """Ids that are kept as the model made them; there is room left to tell two apart."""
 
@@ -97,6 +103,17 @@ class _Step:
         self._held = ""
         self._held_kind = "text"
         self._output = StepOutput()
+        self._text = 0
+        self._calls = 0
+
+    def _bound(self, text: str = "", *, call: bool = False) -> None:
+        """Count what the step brings, and end it when it is too much to keep (promise 9)."""
+        self._text += len(text)
+        self._calls += call
+        if self._calls > MAX_CALLS:
+            raise models.ModelError(f"it made more than {MAX_CALLS} tool calls in one step")
+        if self._text > MAX_STEP_TEXT:
+            raise models.ModelError(f"it said more than {MAX_STEP_TEXT:,} characters in one step")
 
     async def run(self, stream: AsyncIterator[models.ModelEvent]) -> StepOutput:
         async for event in stream:
@@ -113,6 +130,7 @@ class _Step:
                 case models.ToolInputDelta(call_id, text):
                     own = self._own_id(call_id)
                     if own in self._started and text:
+                        self._bound(text)
                         await self._emit(e.ToolInputDelta(tool_call_id=own, input_text_delta=_whole(text)))
                 case models.ToolCall(call_id, tool, call_input):
                     await self._end_part()
@@ -134,6 +152,7 @@ class _Step:
     def _own_id(self, call_id: str) -> str:
         # Some providers number calls from 1 in every request; within a message an id must name one call.
         if call_id not in self._ids:
+            self._bound(call=True)
             first = _usable(call_id)
             own, n = first, 2
             while own in self._taken:
@@ -143,6 +162,7 @@ class _Step:
         return self._ids[call_id]
 
     async def _say(self, kind: str, text: str) -> None:
+        self._bound(text)
         if self._held and kind != self._held_kind:
             await self._end_part()  # half a character of a text is no half of the reasoning that follows
         text = self._held + text
