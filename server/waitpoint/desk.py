@@ -390,7 +390,8 @@ class Desk:
                     assert_never(result)
         for envelope, decision in zip(batch, decisions, strict=True):
             _settle(envelope.done, _reply(thread, envelope, decision))
-        if any(not isinstance(fact, f.ClaimRenewed) for fact in facts):
+        # After a lost reply the facts may be in the store already, and whoever had written them did not say so.
+        if any(envelope.tried for envelope in batch) or any(not isinstance(fact, f.ClaimRenewed) for fact in facts):
             self.on_commit(thread)
 
     async def _refresh_persistently(self, thread: str) -> Snapshot:
