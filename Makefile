@@ -67,7 +67,7 @@ schema: $(VENV)/dev ## Write the JSON Schemas of the wire anew
 	$(BIN)/python -m waitpoint_protocol.schema
 
 procfile: $(VENV)/dev ## Two web processes and a Valkey, as in the Procfile
-	$(BIN)/honcho start
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/honcho start
 
 clean: ## Remove what was built
 	rm -rf $(VENV) client_js/node_modules dist build
