@@ -14,6 +14,7 @@ import os
 import signal
 import socket
 import sys
+import traceback
 import webbrowser
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -38,7 +39,13 @@ _options = [
     click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one."),
     click.option("--redis-url", default=None, help="Outside Redis or Valkey [WAITPOINT_REDIS_URL]; else embedded."),
     click.option("--data-dir", default=None, help="Data of the embedded Valkey [WAITPOINT_DATA_DIR; .waitpoint]."),
-    click.option("--log-level", default="info", type=click.Choice(["debug", "info", "warning", "error"])),
+    click.option(
+        "--log-level",
+        default="info",
+        show_default=True,
+        type=click.Choice(["debug", "info", "warning", "error"]),
+        help="What is logged.",
+    ),
     click.option("--open", "open_page", is_flag=True, help="Open the page in a browser."),
 ]
 
@@ -59,7 +66,11 @@ def main() -> None:
 @click.argument("target", metavar="MODULE:CHAT")
 @_with_options
 def serve(target: str, **options: object) -> None:
-    """Serve the chat named by MODULE:CHAT, e.g. `waitpoint serve shop.assistant:chat`."""
+    """Serve a chat of yours.
+
+    MODULE:CHAT says where it is: `waitpoint serve shop.assistant:chat` serves the `chat` of shop/assistant.py, in this
+    directory or on the Python path. Everything else is set by WAITPOINT_... variables, which the README lists.
+    """
     _run(_load(target), **options)  # type: ignore[arg-type]
 
 
@@ -73,17 +84,24 @@ def demo(**options: object) -> None:
 
 
 @main.command()
-@click.option("--port", default=6379, show_default=True, type=click.IntRange(1, 65535))
+@click.option("--port", default=6379, show_default=True, type=click.IntRange(1, 65535), help="Port to listen on.")
 @click.option("--data-dir", default=".waitpoint-valkey", show_default=True, help="Where its data is kept.")
 def valkey(port: int, data_dir: str) -> None:
-    """Run the bundled Valkey on loopback, for several servers on one machine."""
+    """Run the bundled Valkey for several servers.
+
+    It listens on loopback only. Start the servers with WAITPOINT_REDIS_URL=redis://127.0.0.1:PORT.
+    """
     try:
         program = find_server()
     except WaitpointError as error:
         raise click.ClickException(str(error)) from error
     directory = Path(data_dir)
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    os.chdir(directory)
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.chdir(directory)
+    except OSError as error:
+        text = f"cannot keep data in {directory.absolute()}: {error.strerror}. Choose another --data-dir"
+        raise click.ClickException(text) from None
     options = {"bind": "127.0.0.1", "appendonly": "yes", "maxmemory-policy": "noeviction", "loglevel": "warning"}
     arguments = [word for name, value in options.items() for word in (f"--{name}", value)]
     # The server takes this process's place, so signals and exit codes are its own.
@@ -94,22 +112,40 @@ def _load(target: str) -> Chat:
     module_name, _, attribute = target.partition(":")
     if not module_name or not attribute:
         raise click.UsageError(f"{target!r} is not MODULE:CHAT, for example shop.assistant:chat")
+    if "/" in module_name or module_name.endswith(".py"):
+        dotted = module_name.removeprefix("./").removesuffix(".py").replace("/", ".").lstrip(".")
+        raise click.UsageError(f"{module_name!r} is a file and not a module; did you mean {dotted}:{attribute}?")
     sys.path.insert(0, os.getcwd())
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is None or not (module_name == error.name or module_name.startswith(f"{error.name}.")):
-            raise
+            raise _cannot_import(module_name, error) from None
         raise click.ClickException(f"there is no module {error.name!r} in {os.getcwd()} or on the path") from None
     except WaitpointError as error:
         raise click.ClickException(f"{module_name}: {error}") from error
+    except Exception as error:
+        raise _cannot_import(module_name, error) from None
     try:
         chat = getattr(module, attribute)
     except AttributeError:
-        raise click.ClickException(f"module {module_name!r} has no {attribute!r}") from None
+        names = [name for name, value in vars(module).items() if isinstance(value, Chat)]
+        hint = f"; did you mean {module_name}:{names[0]}?" if names else " and no other waitpoint.Chat either"
+        raise click.ClickException(f"module {module_name!r} has no {attribute!r}{hint}") from None
     if not isinstance(chat, Chat):
-        raise click.ClickException(f"{target} is a {type(chat).__name__}, not a waitpoint.Chat")
+        raise click.ClickException(f"{target} is of type {type(chat).__name__}, not a waitpoint.Chat")
     return chat
+
+
+def _cannot_import(module_name: str, error: Exception) -> click.ClickException:
+    """The error of an application's module, with the lines that lead to it and none of ours or of the import system."""
+    trace = traceback.TracebackException.from_exception(error)
+    frames = list(trace.stack)
+    while frames and (frames[0].filename == __file__ or "importlib" in frames[0].filename):
+        frames.pop(0)
+    trace.stack = traceback.StackSummary.from_list(frames)
+    lines = [line for line in trace.format() if frames or not line.startswith("Traceback")]
+    return click.ClickException(f"{module_name} cannot be imported:\n{''.join(lines).rstrip()}")
 
 
 def _run(
@@ -124,6 +160,8 @@ def _run(
     logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
         settings = Settings.from_environment(redis_url=redis_url, data_dir=data_dir)
+        for words in Settings.doubtful():
+            logging.getLogger(__name__).warning(words)
         check_bind(host, chat.authenticate)
         listener = _listen(host, port)
         with contextlib.closing(listener):
@@ -186,7 +224,8 @@ async def _serve(chat: Chat, settings: Settings, listener: socket.socket, host: 
     for signum in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signum, _on_signal, leaving, web)
     port = listener.getsockname()[1]
-    shown = "localhost" if host in ("127.0.0.1", "::1") else f"[{host}]" if ":" in host else host
+    here = ("127.0.0.1", "::1", "0.0.0.0", "::")  # the last two: every address of this machine, and nobody's to open
+    shown = "localhost" if host in here else f"[{host}]" if ":" in host else host
     url = f"http://{shown}:{port}/"
     serving = asyncio.create_task(web.serve(sockets=[listener]))
     waiting = asyncio.create_task(leaving.wait())

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from difflib import get_close_matches
 
 from .errors import ConfigurationError
 
@@ -87,6 +88,17 @@ class Settings:
         settings.check()
         return settings
 
+    @classmethod
+    def doubtful(cls, environment: Mapping[str, str] | None = None) -> list[str]:
+        """What to say of variables that look like settings and are close to one, but are none: spelling mistakes."""
+        known = [f"WAITPOINT_{spec.name.upper()}" for spec in fields(cls)]
+        words = []
+        for name in os.environ if environment is None else environment:
+            close = get_close_matches(name, known, n=1, cutoff=0.9) if name.startswith("WAITPOINT_") else []
+            if close and name not in known:
+                words.append(f"there is no setting {name}; did you mean {close[0]}?")
+        return words
+
     def check(self) -> None:
         """Refuse values that cannot work."""
         for spec in fields(self):
@@ -94,6 +106,8 @@ class Settings:
             if isinstance(value, int) and value <= 0:
                 raise ConfigurationError(f"WAITPOINT_{spec.name.upper()} must be positive, not {value}")
         if self.lease < 400:
-            raise ConfigurationError("WAITPOINT_LEASE below 400 ms cannot be renewed in time")
+            raise ConfigurationError(f"WAITPOINT_LEASE={self.lease} ms cannot be renewed in time; give it 400 or more")
         if self.redis_url and not self.redis_url.startswith(("redis://", "rediss://", "unix://")):
-            raise ConfigurationError("WAITPOINT_REDIS_URL must start with redis://, rediss:// or unix://")
+            raise ConfigurationError(
+                "WAITPOINT_REDIS_URL must start with redis://, rediss:// or unix://, as in redis://localhost:6379"
+            )

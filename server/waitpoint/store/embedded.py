@@ -136,7 +136,8 @@ class EmbeddedValkey:
                 ignore.write_text("*\n")
         except OSError as error:
             raise ConfigurationError(
-                f"cannot keep data in {self.data_dir}: {error.strerror}; set WAITPOINT_DATA_DIR to a directory of yours"
+                f"cannot keep data in {self.data_dir}: {error.strerror}; "
+                "set --data-dir or WAITPOINT_DATA_DIR to a directory of yours"
             ) from None
 
     @contextlib.contextmanager

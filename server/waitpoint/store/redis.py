@@ -74,7 +74,9 @@ class RedisStore:
         try:
             await startup.check(self._reads, str(self.endpoint), self.keys.partitions)
         except (StoreUnavailable, UnknownOutcome) as error:
-            raise StoreUnavailable(f"{error}. Is it running? WAITPOINT_REDIS_URL says where it is") from None
+            raise StoreUnavailable(
+                f"{str(error).rstrip('.')}. Is it running? WAITPOINT_REDIS_URL says where it is"
+            ) from None
         sent = time.monotonic()
         seconds, micros = await self._reads.call(b"TIME")
         self._clock.learn(int(seconds) * 1000 + int(micros) // 1000, sent, time.monotonic())
