@@ -9,6 +9,9 @@ import time
 
 import pytest
 
+from support.process import ServerProcess
+from system.conftest import Journal
+
 LEASE = 1500
 SETTINGS = {"WAITPOINT_LEASE": str(LEASE)}
 
@@ -28,26 +31,40 @@ async def test_a_tool_that_blocks_the_loop_keeps_its_lease(connect, server, stac
     assert len(pids) == 1
 
 
-async def test_a_stopped_process_is_taken_over_and_fenced_when_it_wakes(
+async def driver_of(journal: Journal, kind: str, *servers: ServerProcess) -> tuple[ServerProcess, ServerProcess]:
+    """Who runs the tool, and who does not. The body starts a moment after it was announced."""
+    async with asyncio.timeout(10):
+        while not journal.count(kind):
+            await asyncio.sleep(0.01)
+    pid = journal.entries(kind)[0]["pid"]
+    (driver,) = (server for server in servers if server.pid == pid)
+    (other,) = (server for server in servers if server.pid != pid)
+    return driver, other
+
+
+async def test_a_stopped_process_is_taken_over_and_fenced_when_it_wakes(  # type: ignore[no-untyped-def]
     connect, server, stack, thread, journal
-) -> None:  # type: ignore[no-untyped-def]
+) -> None:
     a = await stack.enter_async_context(server("a", **SETTINGS))
-    one = await connect(a)
-    await one.say(thread, json.dumps([[["slow", {"seconds": 1, "label": "x"}]]]))
-    seen = await one.subscribe(thread)
-    await one.until(lambda: seen.tools and seen.tools[0]["state"] == "running", "running")
     b = await stack.enter_async_context(server("b", **SETTINGS))
-    two = await connect(b)
-    view = await two.subscribe(thread)
-    a.signal(signal.SIGSTOP)
-    await two.until(lambda: view.idle, "the other instance finishes", deadline=20)
+    await (await connect(a)).say(thread, json.dumps([[["slow", {"seconds": 1, "label": "x"}]]]))
+    asleep, awake = await driver_of(journal, "slow", a, b)
+    asleep.signal(signal.SIGSTOP)
+    client = await connect(awake)
+    view = await client.subscribe(thread)
+    await client.until(lambda: view.idle and view.tools, "the other instance finishes", deadline=20)
     assert view.tools[0]["attempt"] == 2
     cursor = dict(view.cursor)
-    a.signal(signal.SIGCONT)
-    await one.until(lambda: seen.idle, "the sleeper's tab catches up", deadline=20)
-    assert view.cursor == cursor, "the stale driver wrote something"
+    asleep.signal(signal.SIGCONT)
+    late = await connect(asleep)
+    seen = await late.subscribe(thread)
+    async with asyncio.timeout(15):
+        while "lease lost" not in asleep.output():
+            await asyncio.sleep(0.05)
     assert seen.state == view.state
-    assert sum(event["type"] == "tool-output-available" for event in view.events) <= 1
+    assert view.cursor == cursor, "the stale driver wrote something"
+    assert sum(event["type"] == "tool-output-available" for event in view.events) == 1
+    assert journal.count("slow") == 2
 
 
 async def test_kill_9_is_taken_over_within_the_lease_and_a_second(connect, server, stack, thread, journal) -> None:  # type: ignore[no-untyped-def]
@@ -57,12 +74,7 @@ async def test_kill_9_is_taken_over_within_the_lease_and_a_second(connect, serve
     view = await two.subscribe(thread)
     await one.say(thread, json.dumps([[["slow", {"seconds": 3600}]]]))
     await two.until(lambda: view.tools and view.tools[0]["state"] == "running", "running")
-    # Whoever drives it is killed; either may have been quicker. The body starts a moment after it was announced.
-    async with asyncio.timeout(10):
-        while not journal.count("slow"):
-            await asyncio.sleep(0.01)
-    (entry,) = journal.entries("slow")
-    victim = a if entry["pid"] == a.pid else b
+    victim, _ = await driver_of(journal, "slow", a, b)
     watcher, watch = (two, view) if victim is a else (one, await one.subscribe(thread))
     await victim.kill()
     killed_at = time.monotonic()
