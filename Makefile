@@ -7,8 +7,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PORT ?= 8000
+# Most tests wait for servers, so a little more than one worker a core pays.
+JOBS ?= 3
 
-.PHONY: help demo test check unit browser js format schema procfile clean
+.PHONY: help demo test chaos check unit js format schema procfile clean
 
 help: ## Say what can be done
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | column -t -s "$$(printf '\t')"
@@ -26,6 +28,9 @@ $(VENV)/dev: pyproject.toml
 client_js/node_modules/.installed: client_js/package.json
 	cd client_js && npm install --no-audit --no-fund --no-package-lock --loglevel=error
 	@touch $@
+
+chaos: $(VENV)/dev ## Kill, stop, cut and restart everything for minutes, and check the promises
+	PYTHONPATH=tests $(BIN)/python -m chaos $(CHAOS)
 
 demo: $(VENV)/runtime ## Serve the demo chat with the embedded Valkey and open its page
 	$(BIN)/waitpoint demo --port $(PORT) --open
@@ -47,7 +52,7 @@ js: client_js/node_modules/.installed ## The JS client's own tests
 	node --test tests/web/
 
 unit: $(VENV)/dev ## Python tests: rules, store, sockets, processes, browser
-	$(BIN)/pytest
+	$(BIN)/pytest -n $(JOBS) --dist loadfile
 
 # Real Redis and a real browser come from Debian; nothing is skipped when they are missing, so they are installed here.
 .PHONY: system
