@@ -158,7 +158,7 @@ class _DriverEnvelope:
     batch: int
     tag: str
     view_checkpoint: Callable[[Sequence[wire_events.Event]], bytes] | None
-    base_rev: int | None
+    base: tuple[int, str] | None
     alive: Callable[[], bool]
     done: asyncio.Future[Driven | Stale | Lost]
 
@@ -280,17 +280,17 @@ class Desk:
         tag: str,
         alive: Callable[[], bool],
         view_checkpoint: Callable[[Sequence[wire_events.Event]], bytes] | None = None,
-        base_rev: int | None = None,
+        base: tuple[int, str] | None = None,
     ) -> Driven | Stale | Lost:
         """Decide and commit a driver's command under its fence; ``tag`` marks the batch that is written.
 
         ``view_checkpoint`` turns the events of this commit into a checkpoint of the driver's fold; it is only asked
-        while the thread's revision is ``base_rev``, else the answer is :class:`Stale`. While the store is out of reach
-        the write is repeated for as long as ``alive()`` says the lease may still hold; then the answer is
+        while the thread's revision and its mark are ``base``, else the answer is :class:`Stale`. While the store is out
+        of reach the write is repeated for as long as ``alive()`` says the lease may still hold; then the answer is
         :class:`Lost`.
         """
         done: asyncio.Future[Driven | Stale | Lost] = asyncio.get_running_loop().create_future()
-        self._post(thread, _DriverEnvelope(command, fence, batch, tag, view_checkpoint, base_rev, alive, done))
+        self._post(thread, _DriverEnvelope(command, fence, batch, tag, view_checkpoint, base, alive, done))
         return await done
 
     async def refresh(self, thread: str) -> Snapshot:
@@ -376,7 +376,7 @@ class Desk:
                 continue
             match result:
                 case Committed():
-                    self._learn(thread, snapshot, working, result)
+                    self._learn(thread, snapshot, working, commit, result)
                     break
                 case Conflict(head):
                     snapshot, fresh = self._take(thread, head), True
@@ -467,7 +467,7 @@ class Desk:
                 if snapshot is None:
                     _settle(envelope.done, Lost())
                     return
-            stale = envelope.base_rev is not None and snapshot.head.rev != envelope.base_rev
+            stale = envelope.base is not None and (snapshot.head.rev, snapshot.head.mark) != envelope.base
             decision = decide(snapshot.thread, envelope.command, self._context())
             if isinstance(decision, Refused):
                 raise AssertionError(f"a driver's command was refused: {decision}")
@@ -484,7 +484,7 @@ class Desk:
             result = await persist(lambda commit=commit: self._store.commit(commit), envelope.alive)  # type: ignore[misc]
             match result:
                 case Committed():
-                    learnt = self._learn(thread, snapshot, working, result)
+                    learnt = self._learn(thread, snapshot, working, commit, result)
                     _settle(envelope.done, Driven(decision, learnt, result, events))
                     return
                 case Conflict(head):
@@ -543,6 +543,7 @@ class Desk:
             new_log="" if head.log else new_tag() + new_tag(),
             tag=envelope.tag if envelope else new_tag(),
             rev=head.rev,
+            mark=head.mark,
             fence=envelope.fence if envelope else None,
             batch=envelope.batch if envelope else 0,
             count=len(events),
@@ -558,7 +559,7 @@ class Desk:
             release=envelope is not None and isinstance(envelope.command, Settle),
         )
 
-    def _learn(self, thread: str, before: Snapshot, after: Thread, result: Committed) -> Snapshot:
+    def _learn(self, thread: str, before: Snapshot, after: Thread, commit: Commit, result: Committed) -> Snapshot:
         old = before.head
         head = Head(
             log=result.log,
@@ -570,6 +571,7 @@ class Desk:
             owner=old.owner,
             lease_until=old.lease_until,
             now=result.now,
+            mark=commit.tag,
         )
         return self._keep(thread, Snapshot(after, head))
 

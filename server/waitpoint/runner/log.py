@@ -66,7 +66,7 @@ class DriverLog:
         for batch in joined.batches:
             fold(self._view, e.decode_events(batch.body))
         self._cursor = joined.head.cursor
-        self._rev = joined.head.rev
+        self._rev = (joined.head.rev, joined.head.mark)
         self._batch = 0
         self._since_checkpoint = joined.head.seq - joined.checkpoint_seq
         self._buffer: list[e.Event] = []
@@ -166,7 +166,7 @@ class DriverLog:
                 tag=self._own_tag(),
                 alive=self._alive,
                 view_checkpoint=self._checkpoint_after if with_checkpoint else None,
-                base_rev=self._rev if with_checkpoint else None,
+                base=self._rev if with_checkpoint else None,
             )
             match driven:
                 case Lost():
@@ -179,7 +179,7 @@ class DriverLog:
                     self._batch += 1
                     self._since_checkpoint = 0 if with_checkpoint else self._since_checkpoint + committed.count
                     await self._absorb(committed, events)
-                    self._rev = committed.rev
+                    self._rev = (snapshot.head.rev, snapshot.head.mark)
             return driven
 
     async def sync(self, snapshot: Snapshot) -> None:
@@ -225,7 +225,8 @@ class DriverLog:
                 log=self._cursor.log,
                 tag=self._own_tag(),
                 # A checkpoint is exact only if nobody else wrote since our fold; the revision guards that.
-                rev=self._rev if checkpointed else None,
+                rev=self._rev[0] if checkpointed else None,
+                mark=self._rev[1] if checkpointed else "",
                 fence=self.fence,
                 batch=self._batch + 1,
                 count=len(events),
@@ -242,7 +243,7 @@ class DriverLog:
                 case Conflict(head) if checkpointed:
                     # Somebody's command came between: with it in the fold the checkpoint is exact again.
                     await self._read_on()
-                    self._rev = head.rev
+                    self._rev = (head.rev, head.mark)
                 case Fenced() | Conflict() | None:
                     raise self._fail()
                 case Known():
@@ -275,9 +276,10 @@ class DriverLog:
         await self._read_on()
 
     async def _catch_up(self, snapshot: Snapshot) -> None:
-        if snapshot.head.seq > self._cursor.seq or snapshot.head.rev != self._rev:
+        rev = (snapshot.head.rev, snapshot.head.mark)
+        if snapshot.head.seq > self._cursor.seq or rev != self._rev:
             await self._read_on()
-        self._rev = snapshot.head.rev
+        self._rev = rev
 
     async def _read_on(self) -> None:
         replay = await persist(lambda: self._store.replay(self.thread, self._cursor), self._alive)

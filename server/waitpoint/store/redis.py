@@ -255,7 +255,7 @@ def _check(commit: Commit) -> None:
         raise ValueError("batch numbers count under a fence")
     if bool(commit.count) is not bool(commit.body) or commit.count < 0 or commit.keep < 0:
         raise ValueError("count and body go together, and neither count nor keep is negative")
-    for mark in (commit.log, commit.new_log, commit.tag):
+    for mark in (commit.log, commit.new_log, commit.tag, commit.mark):
         if not _MARK.fullmatch(mark):
             raise ValueError(f"a log id or tag is up to 64 visible ASCII characters, not {mark!r}")
     if commit.count and not commit.tag:
@@ -290,6 +290,7 @@ def _commit_args(commit: Commit, channel: bytes) -> list[Argument]:
         commit.checkpoint or b"",
         commit.keep,
         _due(commit.due),
+        commit.mark,
         len(commit.outcomes),
         len(commit.puts),
         len(commit.drops),

@@ -42,12 +42,13 @@ def _number(value: bytes | None) -> int:
 
 def head(fields: Sequence[bytes | None]) -> Head:
     """``read_head`` of the prelude."""
-    log, seq, tag, rev, control, fence, owner, until, now = fields
+    log, seq, tag, rev, mark, control, fence, owner, until, now = fields
     return Head(
         log=_text(log),
         seq=_number(seq),
         tag=_text(tag),
         rev=_number(rev),
+        mark=_text(mark),
         control=control or b"",
         fence=_number(fence),
         owner=_text(owner),

@@ -70,6 +70,7 @@ class Head:
     """Where a thread stands. A thread that does not exist has ``log == ""``, ``seq == rev == 0``.
 
     ``now`` is the store's clock (ms since the epoch) when this was read; ``lease_until`` is 0 when nobody drives.
+    ``mark`` is the tag of the commit that made ``rev``: after a failover a number can come again, a mark cannot.
     """
 
     log: str
@@ -81,6 +82,7 @@ class Head:
     owner: str
     lease_until: int
     now: int
+    mark: str = ""
 
     @property
     def cursor(self) -> Cursor:
@@ -99,9 +101,11 @@ class Commit:
     """One atomic change of a thread. Guards first; if one fails nothing is written.
 
     ``log``: the log id the writer knows; ``""`` means "the thread must not exist", and ``new_log`` becomes its log id.
-    ``rev``: the revision the decision was made on; required iff ``control`` is given.
+    ``rev`` and ``mark``: the revision the decision was made on and its mark, as the head had them; ``rev`` is required
+    iff ``control`` is given, and an empty ``mark`` guards nothing.
     ``fence`` and ``batch``: the driver's fence and its next batch number (1, 2, ... under one fence). Repeating the
-    last number returns the first result again instead of writing twice.
+    last number returns the first result again instead of writing twice; leaving one out means that the store has lost
+    it, and is fenced.
     ``outcomes``: fields of the outcome table that this commit writes and that must not be there yet.
     ``body``/``count``: the encoded events (``count`` may be 0: no log entry, nothing published).
     ``control``: the new control state; moves ``rev``.
@@ -118,6 +122,7 @@ class Commit:
     tag: str
     new_log: str = ""
     rev: int | None = None
+    mark: str = ""
     fence: int | None = None
     batch: int = 0
     count: int = 0

@@ -6,7 +6,8 @@
 --       5 expected rev ('' = unguarded)  6 fence ('' = not a driver)  7 batch number ('0' = unnumbered)
 --       8 event count  9 tag  10 body  11 flags: any of c (control), k (checkpoint), r (release)
 --       12 control  13 checkpoint  14 events kept behind the checkpoint  15 due
---       16.. number of outcomes, puts, drops, messages, pending puts, pending drops (6 numbers), then their items in
+--       16 expected mark ('' = unguarded)
+--       17.. number of outcomes, puts, drops, messages, pending puts, pending drops (6 numbers), then their items in
 --       that order; outcomes, puts and pending puts as name, value
 -- Returns {'committed', repeated, log, seq, count, prev, tag, rev, now}
 --       | {'conflict', head} | {'fenced', fence} | {'known', name, outcome}
@@ -14,18 +15,18 @@
 local THREAD, LOG, MESSAGES, VALUES, OUTCOMES, DUE, PENDING = unpack(KEYS)
 local name, channel, log, new_log, rev, fence, batch = unpack(ARGV, 1, 7)
 local count, tag, body, flags = tonumber(ARGV[8]), ARGV[9], ARGV[10], ARGV[11]
-local control, checkpoint, keep, due = ARGV[12], ARGV[13], tonumber(ARGV[14]), ARGV[15]
+local control, checkpoint, keep, due, mark = ARGV[12], ARGV[13], tonumber(ARGV[14]), ARGV[15], ARGV[16]
 local releases = string.find(flags, 'r', 1, true)
 
 local now = clock()
-local held = redis.call('HMGET', THREAD, 'log', 'seq', 'tag', 'rev', 'fence', 'owner', 'batch', 'result')
+local held = redis.call('HMGET', THREAD, 'log', 'seq', 'tag', 'rev', 'fence', 'owner', 'batch', 'result', 'mark')
 local has_log, owner = held[1] or '', held[6] or ''
 
 if fence ~= '' then
   if held[5] ~= fence or has_log ~= log then
     return {'fenced', held[5] or '0'}
   end
-  if batch ~= '0' and held[7] then
+  if batch ~= '0' then
     if held[7] == batch then
       local first = {'committed', '1'}
       for field in string.gmatch(held[8] .. '\n', '([^\n]*)\n') do
@@ -34,8 +35,14 @@ if fence ~= '' then
       first[#first + 1] = tostring(now)
       return first
     end
-    if tonumber(batch) < tonumber(held[7]) then
+    local last = tonumber(held[7] or '0')
+    if tonumber(batch) < last then
       return redis.error_reply('WPBATCH number ' .. batch .. ' after ' .. held[7] .. ' under the same fence')
+    end
+    -- What this driver wrote in between was acknowledged and is gone: a failover lost it. Whatever it goes on with
+    -- would have a hole before it, so another one starts from what is left.
+    if tonumber(batch) > last + 1 then
+      return {'fenced', fence}
     end
   end
   -- The fence only rises with a claim, so a lease that ran out and was not claimed again is still this writer's.
@@ -44,12 +51,13 @@ if fence ~= '' then
   end
 end
 
-if has_log ~= log or (rev ~= '' and rev ~= (held[4] or '0')) then
+-- After a failover that lost commits the same rev comes again for another state; the mark does not.
+if has_log ~= log or (rev ~= '' and rev ~= (held[4] or '0')) or (mark ~= '' and mark ~= (held[9] or '')) then
   return {'conflict', read_head(THREAD, now)}
 end
 
-local outcomes, puts, drops, messages, pends, unpends = unpack(ARGV, 16, 21)
-local at = 22
+local outcomes, puts, drops, messages, pends, unpends = unpack(ARGV, 17, 22)
+local at = 23
 for i = at, at + 2 * outcomes - 1, 2 do
   local outcome = redis.call('HGET', OUTCOMES, ARGV[i])
   if outcome then
@@ -104,6 +112,7 @@ if log == '' then
 end
 if string.find(flags, 'c', 1, true) then
   revision = revision + 1
+  set('mark', ARGV[9])
   set('control', control)
 end
 set('rev', revision)

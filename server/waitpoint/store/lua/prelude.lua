@@ -6,10 +6,10 @@ local function clock()
   return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
--- Returns {log, seq, tag, rev, control, fence, owner, until, now}; what is not there is nil.
+-- Returns {log, seq, tag, rev, mark, control, fence, owner, until, now}; what is not there is nil.
 local function read_head(key, now)
-  local head = redis.call('HMGET', key, 'log', 'seq', 'tag', 'rev', 'control', 'fence', 'owner', 'until')
-  head[9] = tostring(now)
+  local head = redis.call('HMGET', key, 'log', 'seq', 'tag', 'rev', 'mark', 'control', 'fence', 'owner', 'until')
+  head[10] = tostring(now)
   return head
 end
 
