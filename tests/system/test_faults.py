@@ -21,6 +21,7 @@ from support.client import Client, Refusal
 from support.rig import Rig, cut_replies, eventually, rig
 from system.conftest import Journal
 from system.test_answers import ask, outcome
+from waitpoint.store.keys import Keys
 
 STORY = json.dumps([{"words": 60, "delay": 0.002}])
 WHOLE = "".join(f"word{n} " for n in range(60))
@@ -324,12 +325,6 @@ async def test_a_deadline_that_passed_while_everything_was_down_fires_once(tmp_p
             late = await outcome(two.submit(thread, actions[thread], {"nonce": "late"}))
             assert isinstance(late, Refusal)
             assert late.code == "expired"
-            log = world.store.client().xrange(b"wp:{%d}:log:%s" % (_partition(thread), thread.encode()))
+            log = world.store.client().xrange(Keys().of(thread).log)
             assert sum(entry[b"body"].count(b'"action-resolved"') for _, entry in log) == 1
         world.no_exceptions()
-
-
-def _partition(thread: str) -> int:
-    from waitpoint.store.keys import Keys
-
-    return Keys().partition(thread)
