@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { blocksOf } from "../../server/waitpoint/web/text.js";
-import { clockTime, howItEnded, humanise, questionOf, refusal, toolState, whyItEnded } from "../../server/waitpoint/web/words.js";
+import { clockTime, fieldError, howItEnded, humanise, questionOf, refusal, toolState, whyItEnded, whyItFailed } from "../../server/waitpoint/web/words.js";
 
 const ann = { id: "u1", kind: "person", name: "Ann" };
 const at = "2026-03-05T10:30:00.000Z";
@@ -18,6 +18,7 @@ test("an ended action says how and by whom", () => {
   assert.equal(howItEnded({ how: "submitted", by: ann }), "Answered by Ann");
   assert.equal(howItEnded({ how: "cancelled", by: { id: "sys", kind: "system" } }), "Cancelled by the system");
   assert.equal(howItEnded({ how: "failed", by: { id: "u2", kind: "person" } }), "Failed by u2");
+  assert.equal(howItEnded({ how: "submitted", by: { id: "anonymous", kind: "person" } }), "Answered by somebody");
   assert.equal(howItEnded({ how: "expired", by: { id: "sys", kind: "system" } }), "Expired without an answer");
 });
 
@@ -46,6 +47,20 @@ test("a tool that is entered again says so, and a cancelled wait is not called a
   assert.equal(toolState({ state: "running", attempt: 1, actions: [] }), "Running");
   assert.equal(toolState({ state: "output-error", actions: [{ resolution: { how: "cancelled" } }] }), "Cancelled");
   assert.equal(toolState({ state: "output-error", actions: [] }), "Failed");
+});
+
+test("an error that the last visit tells already is not told twice", () => {
+  const errorText = "ask.answer was cancelled by Ann: not needed.";
+  const visit = (/** @type {string} */ how) => ({ state: "output-error", errorText, actions: [{ resolution: { how } }] });
+  for (const how of ["cancelled", "failed", "expired"]) assert.equal(whyItFailed(visit(how)), "");
+  assert.equal(whyItFailed(visit("submitted")), errorText);
+  assert.equal(whyItFailed({ state: "output-error", errorText, actions: [] }), errorText);
+  assert.equal(whyItFailed({ state: "running", actions: [] }), "");
+});
+
+test("a field that was left out is spelt for people; other errors keep the server's words", () => {
+  assert.equal(fieldError({ code: "missing", message: "Field required" }), "This is required.");
+  assert.equal(fieldError({ code: "int_type", message: "Input should be a valid integer" }), "Input should be a valid integer");
 });
 
 test("only an unusual end of a message is worth a line", () => {

@@ -12,7 +12,7 @@ import { freshId, h, setText, show } from "./dom.js";
 import { fieldView } from "./fields.js";
 import { collect, locate } from "./form.js";
 import { modelOf } from "./schema.js";
-import { refusal } from "./words.js";
+import { fieldError, refusal } from "./words.js";
 
 /** @import { FieldView } from "./frame.js" */
 /** @import { FieldError } from "./form.js" */
@@ -119,7 +119,7 @@ export class AnswerForm {
   #refused(error) {
     if (error?.code === "invalid" && error.errors?.length > 0) {
       this.refused = "invalid";
-      this.#mark(error.errors);
+      this.#mark(error.errors.map((/** @type {FieldError} */ one) => ({ ...one, message: fieldError(one) })));
     } else {
       this.#refuse(refusal(error));
     }

@@ -189,7 +189,7 @@ export class Page {
     else update();
     this.composer.update(state);
     const empty = state.messages.length + state.queued.length + this.composer.outgoing.length === 0;
-    show(regions.opening, !state.loaded && empty && state.error === null);
+    show(regions.opening, !state.loaded && empty && state.error === null && this.connection === null);
     show(regions.welcome, state.loaded && empty);
     show(regions.working, state.status === "running" && !isBusy(state.messages.at(-1)));
     show(regions.stop, state.status !== "idle");
@@ -225,7 +225,7 @@ export class Page {
     if (trouble !== "") return { text: trouble, tone: "bad" };
     if (pending.size === 0) return null;
     const text = pending.size === 1 ? "An answer is needed above." : `${pending.size} answers are needed above.`;
-    return { text, go: ["Go to it", () => [...this.forms.values()][0]?.focus()] };
+    return { text, go: [pending.size === 1 ? "Go to it" : "Go to the first", () => [...this.forms.values()][0]?.focus()] };
   }
 
   #showNotice() {

@@ -10,7 +10,7 @@ import { KeyedList, attribute, h, setText, show } from "./dom.js";
 import { icon } from "./icons.js";
 import { valueView } from "./value.js";
 import { VisitView } from "./visit.js";
-import { humanise, toolState } from "./words.js";
+import { humanise, toolState, whyItFailed } from "./words.js";
 
 /** @typedef {import("./page.js").Page} Page */
 
@@ -71,8 +71,9 @@ export function toolView(page) {
       if (part.state === "input-streaming") input.text(part.inputText ?? "");
       else input.value(part.input, "input" in part);
       list.update(part.actions, (record) => record.id, pending);
-      setText(error, part.errorText ?? "");
-      show(error, part.state === "output-error" && Boolean(part.errorText));
+      const why = whyItFailed(part);
+      setText(error, why);
+      show(error, why !== "");
       output.value(part.output, part.state === "output-available");
       if (part.state === "output-available" && !repeatsAnswer(part)) output.openOnce();
     },

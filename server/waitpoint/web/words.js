@@ -49,7 +49,8 @@ export function clockTime(at, now = new Date()) {
  */
 export function whoIs(by) {
   if (by === undefined) return "somebody";
-  return by.kind === "system" ? "the system" : (by.name ?? by.id);
+  if (by.kind === "system") return "the system";
+  return by.name ?? (by.id === "anonymous" ? "somebody" : by.id);
 }
 
 const HOW = { submitted: "Answered", cancelled: "Cancelled", failed: "Failed", expired: "Expired" };
@@ -62,6 +63,15 @@ const HOW = { submitted: "Answered", cancelled: "Cancelled", failed: "Failed", e
 export function howItEnded(resolution) {
   const how = HOW[/** @type {keyof typeof HOW} */ (resolution.how)] ?? humanise(resolution.how);
   return resolution.how === "expired" ? "Expired without an answer" : `${how} by ${whoIs(resolution.by)}`;
+}
+
+/**
+ * What is wrong with a field, for the person who fills it in. The server's own words are about data, and mostly do.
+ *
+ * @param {{ message: string, code: string }} error  From the server.
+ */
+export function fieldError(error) {
+  return error.code === "missing" ? "This is required." : error.message;
 }
 
 const REFUSALS = {
@@ -119,6 +129,18 @@ const STATES = {
   "output-available": "Done",
   "output-error": "Failed",
 };
+
+/**
+ * Why a tool part failed, unless the last visit to a wait point says it already: the error of a wait that was cancelled,
+ * failed or expired is the same in words for the model.
+ *
+ * @param {{ state: string, errorText?: string, actions: any[] }} part
+ */
+export function whyItFailed(part) {
+  if (part.state !== "output-error") return "";
+  const how = part.actions.at(-1)?.resolution?.how;
+  return how === undefined || how === "submitted" ? (part.errorText ?? "") : "";
+}
 
 /**
  * What a tool part is doing.
