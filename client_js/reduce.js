@@ -258,6 +258,8 @@ function changeAction(draft, event) {
   switch (event.type) {
     case "action-pending": {
       const { action } = event;
+      // Asked outside any message: there is no part that waits.
+      if (action.origin.messageId === "") return void draft.list("pending").push(action);
       const found = findTool(draft.state, action.origin.toolCallId);
       if (found < 0 || TERMINAL.has(toolAt(draft.state, found).state)) return;
       const part = /** @type {ToolPart} */ (draft.part(found));

@@ -201,6 +201,9 @@ def _apply_action(state: ThreadState, event: e.ActionPending | e.ActionClaimed |
     match event:
         case e.ActionPending():
             action = event.action
+            if not action["origin"]["messageId"]:  # asked outside any message
+                state["pending"].append({**action})
+                return
             part = _tool(state, action["origin"]["toolCallId"])
             if part is None or part["state"] in TERMINAL:
                 return

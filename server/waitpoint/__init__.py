@@ -26,6 +26,7 @@ from .models import (
 )
 from .settings import Settings
 from .tools import (
+    ContinuationContext,
     Initial,
     Resume,
     Tool,
@@ -47,6 +48,7 @@ __all__ = [
     "Chat",
     "ConfigurationError",
     "Connection",
+    "ContinuationContext",
     "DefinitionError",
     "Finish",
     "Identity",

@@ -10,7 +10,7 @@ import contextlib
 import gc
 import logging
 import time
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +20,14 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
+from typing_extensions import TypeVar
 
 from waitpoint_protocol.frames import FieldError
 from waitpoint_protocol.values import Value
 
 from .auth import Authenticate, Guard, Identity, May
 from .desk import Desk
-from .errors import ConfigurationError
+from .errors import ConfigurationError, DefinitionError
 from .http import action_routes, health_routes
 from .hub import Hub
 from .hub.limits import Limits
@@ -39,13 +40,17 @@ from .store import RedisStore, StoreUnavailable
 from .store.embedded import EmbeddedValkey
 from .store.follow import Follower
 from .thread import Action, Rules
-from .tools import Tool, Toolbox
+from .tools import Continuation, ContinuationContext, Tool, Toolbox, WaitPoint
+from .tools.waitpoint import check_name
 
 __all__ = ["Chat", "Server"]
 
 logger = logging.getLogger(__name__)
 
 _HERE = Path(__file__).parent
+
+S = TypeVar("S")
+R = TypeVar("R", default=Any)
 
 
 class Chat:
@@ -86,6 +91,61 @@ class Chat:
         self.history = history
         self.title = title
         self.suggestions = tuple(suggestions)
+        self.continuations: dict[str, Continuation] = {}
+        self._server: Server | None = None
+
+    @property
+    def server(self) -> Server:
+        """The server of this process that serves the chat: the way for application code to say, answer and read.
+
+        Raises ``RuntimeError`` while there is none.
+        """
+        if self._server is None:
+            raise RuntimeError("this chat is not served in this process; start a Server, or its ASGI app, first")
+        return self._server
+
+    def continuation(
+        self,
+        name: str,
+        point: WaitPoint[Any, R] | None = None,
+        *,
+        max_attempts: int = 3,
+        unanswered: bool = False,
+    ) -> Callable[[Callable[[ContinuationContext, R], Coroutine[Any, Any, None]]], Continuation]:
+        """Register what goes on when a request was answered: decorate ``async def paid(ctx, answer)``.
+
+        It runs on whichever instance takes the thread, under its lease: once per accepted answer, and again with
+        ``ctx.attempt`` + 1 if that instance dies on the way, at most ``max_attempts`` times. With ``point`` the answer
+        has that wait point's type, else it is a JSON value. ``unanswered=True``: it also runs, with ``None``, when the
+        request was cancelled, failed or expired; ``ctx.how`` says so.
+
+        Register it where the chat is defined, so that every instance knows it. Raises ``DefinitionError``.
+        """
+        check_name("continuation name", name)
+        if name in self.continuations or name in self.toolbox:
+            raise DefinitionError(f"there is a continuation or a tool named {name} already; give this one another name")
+
+        def register(function: Callable[[ContinuationContext, R], Coroutine[Any, Any, None]]) -> Continuation:
+            made = Continuation(name, function, point, max_attempts=max_attempts, unanswered=unanswered)
+            self.continuations[name] = made
+            return made
+
+        return register
+
+    async def request(
+        self, thread: str, point: WaitPoint[S, Any], data: S, *, on_answer: str, id: str | None = None
+    ) -> str:
+        """Ask something in a thread outside any tool; ``on_answer`` names the continuation. Returns the action's id.
+
+        The action is pending like any other, and survives everything; neither a message nor ``stop`` ends it. Of the
+        point's options ``expires_in``, ``audience`` and ``redact`` apply. ``id`` is the command's id: repeating the
+        request under it asks nothing anew. Raises ``Misfit`` for data that breaks the point's suspend type,
+        ``DefinitionError`` for a continuation that is not registered, and :class:`~waitpoint.errors.Refusal`.
+        """
+        continuation = self.continuations.get(on_answer)
+        if continuation is None:
+            raise DefinitionError(f"there is no continuation {on_answer!r}; register it with @chat.continuation")
+        return await self.server.request(thread, point, data, continuation, id=id)
 
     def asgi(self, settings: Settings | None = None) -> Starlette:
         """The chat as an ASGI app, for those who run their own server or mount it. Opens its store at start-up.
@@ -117,6 +177,7 @@ class Server(Inside):
         if self._started:
             return
         settings, chat = self.settings, self.chat
+        chat._server = self
         url = settings.redis_url
         if not url:
             self._embedded = EmbeddedValkey(settings.data_dir)
@@ -143,7 +204,15 @@ class Server(Inside):
         self.runner = Runner(
             self.store,
             self.desk,
-            Chatter(chat.model, chat.toolbox, chat.instructions, chat.deps, chat.history),
+            Chatter(
+                chat.model,
+                chat.toolbox,
+                chat.instructions,
+                chat.deps,
+                chat.history,
+                chat.continuations,
+                self._say,
+            ),
             follow=self.follower.attach,
             unfollow=self.follower.detach,
             lease=settings.lease,
@@ -191,7 +260,13 @@ class Server(Inside):
                     said = True
                 await asyncio.sleep(0.5)
 
+    async def _say(self, thread: str, text: str, id: str) -> None:
+        await self.say(thread, text, id=id)
+
     def _check_answer(self, action: Action, data: Value) -> Sequence[FieldError]:
+        continuation = self.chat.continuations.get(action.tool)
+        if continuation is not None:
+            return continuation.check_answer(action.schema, data)
         return self.chat.toolbox.check_answer(action.name, action.schema, data)
 
     async def drain(self) -> None:
@@ -206,6 +281,8 @@ class Server(Inside):
         if not self._started:
             return
         self._started = False
+        if self.chat._server is self:
+            self.chat._server = None
         await self.hub.stop()
         await self.runner.stop()
         await self.follower.stop()

@@ -43,6 +43,7 @@ from .thread import (
     DriverCommand,
     FailAction,
     Moot,
+    OpenRequest,
     Past,
     PersonCommand,
     Refused,
@@ -211,7 +212,7 @@ class Desk:
             command = _to_command(frame, actor, connection)
             # One behind the other: a hook that takes long over an answer must not let the message after it go first.
             async with self._turns.of((connection, thread)):
-                if not isinstance(command, (SendMessage, Stop, RenewClaim)) and not await self._allowed(
+                if not isinstance(command, (SendMessage, Stop, RenewClaim, OpenRequest)) and not await self._allowed(
                     thread, command, identity
                 ):
                     return frames.Reject(
@@ -228,6 +229,13 @@ class Desk:
             return await self._ask(thread, _to_command(frame, actor, ""))
         except (StoreUnavailable, UnknownOutcome, TimeoutError) as error:
             return _unavailable(frame.id, thread, error)
+
+    async def open_request(self, thread: str, request: OpenRequest) -> frames.Ack | frames.Reject:
+        """Open a request of the application; the ack names the action. Never raises for what the store did."""
+        try:
+            return await self._ask(thread, request)
+        except (StoreUnavailable, UnknownOutcome, TimeoutError) as error:
+            return _unavailable(request.id, thread, error)
 
     async def renew_claim(self, thread: str, action: str, by: Identity, connection: str) -> bool:
         """Keep a connection's claim from lapsing. False: it does not hold the action any more.
@@ -432,7 +440,7 @@ class Desk:
         command = envelope.command
         envelope.looked_up = True
         names = [f"c:{outcome_key(command.by, command.id)}"]
-        if not isinstance(command, (SendMessage, Stop)):
+        if not isinstance(command, (SendMessage, Stop, OpenRequest)):
             names.append(f"a:{command.action}")
         found = await self._store.outcomes(thread, names)
         envelope.past = Past(
@@ -444,7 +452,7 @@ class Desk:
         for envelope in batch:
             command = envelope.command
             names = {f"c:{outcome_key(command.by, command.id)}"}
-            if not isinstance(command, (SendMessage, Stop)):
+            if not isinstance(command, (SendMessage, Stop, OpenRequest)):
                 names.add(f"a:{command.action}")
             if name in names:
                 await self._look_up_one(thread, envelope)
@@ -518,7 +526,7 @@ class Desk:
             match fact:
                 case f.CommandAccepted(outcome):
                     outcomes[f"c:{outcome.key}"] = dump_outcome(outcome)
-                case f.ActionSuspended(action):
+                case f.ActionSuspended(action) | f.RequestOpened(action=action):
                     pending[action.id] = dump_value(
                         {"thread": thread, "action": action.id, "name": action.name, "at": action.at}
                     )

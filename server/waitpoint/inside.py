@@ -18,9 +18,14 @@ from waitpoint_protocol.values import Value
 from .auth import Identity
 from .desk import Desk
 from .errors import Refusal
-from .thread import Actor
+from .thread import Actor, OpenRequest
+from .tools import Continuation, WaitPoint
+from .tools.contract import encode
 
 __all__ = ["APPLICATION", "Inside"]
+
+MAX_REQUEST = 16 * 1024
+"""Bytes of what a request asks; it lies in the control state of its thread, which every commit writes."""
 
 APPLICATION = Actor("application", "system")
 """Who acts when application code does not say on whose behalf."""
@@ -97,6 +102,34 @@ class Inside:
         """End the open turn, as ``stop`` on the wire: what runs and what waits in it is cancelled."""
         return await self._command("stop", thread, identity, id)
 
+    async def request(
+        self, thread: str, point: WaitPoint[Any, Any], data: Any, continuation: Continuation, *, id: str | None = None
+    ) -> str:
+        """Open a request; see :meth:`~waitpoint.app.Chat.request`."""
+        asked = point.check_suspend(data)
+        command = OpenRequest(
+            id or secrets.token_hex(16),
+            APPLICATION,
+            continuation.name,
+            point.name,
+            asked,
+            point.resume_schema,
+            expires_in=point.expires_in_ms,
+            audience=point.audience,
+            redact=point.redact,
+            unanswered=continuation.unanswered,
+        )
+        size = len(encode(asked))
+        _check_name(thread, command.id)
+        if size > MAX_REQUEST:
+            message = f"the request has {size} bytes; the limit is {MAX_REQUEST}"
+            raise Refusal(frames.Reject(id=command.id, thread=thread, code="too-large", message=message))
+        reply = await self.desk.open_request(thread, command)
+        if isinstance(reply, frames.Reject):
+            raise Refusal(reply)
+        assert reply.action is not None
+        return reply.action
+
     async def state(self, thread: str) -> ThreadState:
         """The view of a thread, as clients see it. Raises ``StoreUnavailable``."""
         return (await self.hub.gate.read_view(thread)).state
@@ -105,12 +138,7 @@ class Inside:
         self, type: str, thread: str, identity: Identity | None, id: str | None, **fields: Value
     ) -> frames.Ack:
         made = {"type": type, "id": id or secrets.token_hex(16), "thread": thread, **fields}
-        [frame] = to_frames(made)
-        if isinstance(frame, BadFrame):
-            errors = list(frame.errors) or None
-            raise Refusal(
-                frames.Reject(id=frame.id, thread=frame.thread, code=frame.code, message=str(frame), errors=errors)
-            )
+        frame = _frame(made)
         assert isinstance(frame, frames.Command)
         if identity is None:
             reply = await self.desk.apply(thread, frame, APPLICATION)
@@ -119,3 +147,18 @@ class Inside:
         if isinstance(reply, frames.Reject):
             raise Refusal(reply)
         return reply
+
+
+def _frame(spelled: dict[str, Value]) -> frames.ClientFrame:
+    """The frame that this would be on the wire, held to the same rules."""
+    [frame] = to_frames(spelled)
+    if isinstance(frame, BadFrame):
+        errors = list(frame.errors) or None
+        raise Refusal(
+            frames.Reject(id=frame.id, thread=frame.thread, code=frame.code, message=str(frame), errors=errors)
+        )
+    return frame
+
+
+def _check_name(thread: str, id: str) -> None:
+    _frame({"type": "stop", "id": id, "thread": thread})

@@ -15,6 +15,7 @@ from waitpoint import (
     Call,
     Chat,
     Connection,
+    ContinuationContext,
     Identity,
     Initial,
     ModelRequest,
@@ -128,6 +129,15 @@ TOOLS = [
     broken,
 ]
 
+
+@tool(name="outside")
+async def outside(ctx: ToolContext) -> str:
+    """Have the application ask something, outside any tool."""
+    return await desk.request(ctx.thread_id, confirmation, Ask(prompt="Shall we?"), on_answer="decided")
+
+
+TOOLS.append(outside)
+
 # What the model does, step by step, when a message says this.
 SCRIPT: dict[str, list[Any]] = {
     "report": [["Let me ask. ", Call("collect", {"report": "the report"})], "Noted."],
@@ -140,6 +150,7 @@ SCRIPT: dict[str, list[Any]] = {
     "patient": [[Call("patient", {})], "At last."],
     "strict": [[Call("strict", {})], "At last."],
     "locate": [[Call("locate", {})], "So there you are."],
+    "outside": [[Call("outside", {})], "They will ask."],
     "brief": [[Call("brief", {})], "Too late."],
     "long": ["".join(f"word{number} " for number in range(300))],
 }
@@ -155,6 +166,12 @@ def script(request: ModelRequest) -> Iterable[Any]:
 
 
 desk = Chat(ScriptedModel(script), TOOLS)
+
+
+@desk.continuation("decided", confirmation)
+async def decided(ctx: ContinuationContext, answer: bool) -> None:
+    """Tell the thread."""
+    await ctx.say(f"decided: {answer}")
 
 
 def authenticate(connection: Connection, hello: Hello) -> Identity | None:

@@ -74,7 +74,7 @@ pending_actions = st.fixed_dictionaries(
         "input": values,
         "schema": st.dictionaries(keys, values, max_size=2),
         "origin": st.fixed_dictionaries(
-            {"toolName": texts, "suspendName": texts, "messageId": messages_ids, "toolCallId": calls}
+            {"toolName": texts, "suspendName": texts, "messageId": messages_ids | st.just(""), "toolCallId": calls}
         ),
         "at": stamps,
     },

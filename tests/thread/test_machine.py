@@ -11,26 +11,31 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from thread.dsl import ANN, BOB, World
 from waitpoint.thread import (
     Accepted,
+    Actor,
     CallModel,
     CancelAction,
     ClaimAction,
     CloseTurn,
+    ContinueRequest,
     EnterTool,
     Expire,
     ExpireAction,
     FailAction,
     FailCall,
+    FinishContinuation,
     FinishStep,
     FinishTurn,
     Lapse,
     LapseClaim,
     OpenedCall,
+    OpenRequest,
     RecordStep,
     Refused,
     ReleaseAction,
     RenewClaim,
     Return,
     Settle,
+    StartContinuation,
     StartExecution,
     StartStep,
     Stop,
@@ -40,10 +45,12 @@ from waitpoint.thread import (
 )
 from waitpoint.thread import facts as f
 from waitpoint.thread.moves import MOVES
-from waitpoint.thread.project import step_id
+from waitpoint.thread.project import answer_id, live_view, step_id
 from waitpoint_protocol import events as e
 from waitpoint_protocol.state import ThreadState, empty
 from waitpoint_protocol.view import apply, open_message
+
+APP = Actor("application", "system")
 
 ORDER = ["input-streaming", "input-available", "running", "waiting", "output-available", "output-error"]
 
@@ -64,6 +71,8 @@ class ThreadMachine(RuleBasedStateMachine):
         self.model_steps: list[tuple[str, int]] = []
         self.replies: dict[str, Any] = {}
         self.steps: dict[tuple[str, str], Any] = {}
+        self.requests: dict[str, bool] = {}
+        self.continued: set[str] = set()
 
     # --- people
 
@@ -124,7 +133,7 @@ class ThreadMachine(RuleBasedStateMachine):
     def repeat(self, data: st.DataObject) -> None:
         key = data.draw(st.sampled_from(sorted(self.world.outcomes)))
         before = self.world.thread
-        by = ANN if key.split(":")[1] == "ann" else BOB
+        by = {"ann": ANN, "bob": BOB, "application": APP}[key.split(":")[1]]
         decision = self.world.do(Stop(key.split(":")[2], by))
         assert isinstance(decision, Refused | Accepted)
         if isinstance(decision, Accepted):
@@ -137,6 +146,29 @@ class ThreadMachine(RuleBasedStateMachine):
         if rarely:
             return
         self.world.do(Stop(self.world.command_id(), ANN))
+        self.look()
+
+    @rule(rarely=st.integers(0, 9), unanswered=st.booleans(), expires_in=st.sampled_from([None, 2000]))
+    def request(self, rarely: int, unanswered: bool, expires_in: int | None) -> None:
+        """The application asks something outside any turn."""
+        if rarely:
+            return
+        command = OpenRequest(
+            self.world.command_id(), APP, "paid", "approval", {}, {"type": "boolean"}, expires_in, unanswered=unanswered
+        )
+        decision = self.world.do(command)
+        if isinstance(decision, Accepted):
+            self.requests[decision.reply["action"]] = unanswered
+        self.look()
+
+    @precondition(lambda self: any(request.fence == self.fence for request in self.world.thread.requests))
+    @rule(stale=st.booleans())
+    def continuation_ends(self, stale: bool) -> None:
+        for request in self.world.thread.requests:
+            if request.fence == self.fence:
+                fence = self.fence - 1 if stale else self.fence
+                decision = self.world.do(FinishContinuation(fence, request.action))
+                assert isinstance(decision, Accepted) != stale
         self.look()
 
     @rule(ms=st.integers(1, 3000))
@@ -173,6 +205,11 @@ class ThreadMachine(RuleBasedStateMachine):
                 self.world.do(Expire(action))
             case LapseClaim(action):
                 self.world.do(Lapse(action))
+            case ContinueRequest(action):
+                how, _ = self.resolved[action]
+                assert how == "submitted" or self.requests[action], "nobody answered"
+                assert action not in self.continued
+                self.world.do(StartContinuation(self.fence, action, max_attempts=100))
             case FinishTurn():
                 message = open_message(self.view)
                 assert message is not None
@@ -252,6 +289,9 @@ class ThreadMachine(RuleBasedStateMachine):
                 case f.ActionResolved(action=action):
                     assert action not in self.resolved, "resolved twice"
                     self.resolved[action] = (fact.resolution.how, fact.data)
+                case f.ContinuationEnded(action):
+                    assert action not in self.continued, "a request was continued to its end twice"
+                    self.continued.add(action)
                 case f.CallOpened(call):
                     assert call not in self.states, "a call was opened twice"
                     self.states[call] = "input-available"
@@ -287,6 +327,8 @@ class ThreadMachine(RuleBasedStateMachine):
         assert shown_claims == [action.claim.connection if action.claim else None for action in thread.actions]
         message = open_message(self.view)
         assert (message is None) == (thread.turn is None)
+        if message is None:
+            assert live_view(thread)["pending"] == self.view["pending"], "a checkpoint would show something else"
         assert [m["id"] for m in self.view["queued"]] == [queued.message["id"] for queued in thread.queue]
         if message is not None and thread.turn is not None:
             assert message["id"] == thread.turn.message
@@ -298,12 +340,14 @@ class ThreadMachine(RuleBasedStateMachine):
     def the_thread_is_not_wedged(self) -> None:
         """Whoever takes over finds something to do, or people have something to answer, or the thread is idle."""
         thread = self.world.thread
-        if thread.turn is None:
-            assert thread.actions == ()
-            assert thread.queue == ()
-            return
         takeover = next_steps(thread, now=self.world.now, fence=self.fence + 1)
-        assert takeover or thread.actions
+        for request in thread.requests:
+            assert (thread.action(request.action) is None) == (ContinueRequest(request.action) in takeover)
+        if thread.turn is None:
+            assert all(action.id in self.requests for action in thread.actions)
+            assert thread.queue == ()
+        else:
+            assert takeover or thread.actions
         assert (appointment(thread) == 0) == bool(
             [step for step in takeover if not isinstance(step, (ExpireAction, LapseClaim))]
         )
@@ -325,7 +369,8 @@ class ThreadMachine(RuleBasedStateMachine):
     def the_result_of_a_step_stays_until_the_turn_has_no_use_for_it(self) -> None:
         turn = self.world.thread.turn
         if turn is None:
-            assert self.world.values == {}
+            answered = [r for r in self.world.thread.requests if r.resolution and r.resolution.how == "submitted"]
+            assert self.world.values.keys() == {answer_id(request.action) for request in answered}
             return
         for call in turn.calls:
             recorded = {name: value for (of, name), value in self.steps.items() if of == call.id}

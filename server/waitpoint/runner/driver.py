@@ -11,7 +11,7 @@ import itertools
 import json
 import logging
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, assert_never
@@ -29,6 +29,7 @@ from ..thread import (
     Call,
     CallModel,
     CloseTurn,
+    ContinueRequest,
     EnterTool,
     Expire,
     ExpireAction,
@@ -55,6 +56,7 @@ from ..thread import (
 from ..thread.project import answer_id, input_id, question_id, step_id
 from .lease import Lease
 from .log import DriverLog, LeaseLost
+from .requests import continue_request
 from .retry import pause
 from .streaming import ModelCall, StepOutput, sound, stream_step, unfinished_calls
 
@@ -71,13 +73,15 @@ POLL = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Chatter:
-    """What a chat brings to its driver: the model, the tools, instructions, and dependencies for tools."""
+    """What a chat brings to its driver: the model, the tools, instructions, dependencies, and continuations."""
 
     model: models.Model
     toolbox: tools.Toolbox
     instructions: str | None = None
     deps: Any = None
     history: int = 200
+    continuations: Mapping[str, tools.Continuation] = field(default_factory=dict)
+    say: tools.Say | None = None
 
 
 @dataclass(slots=True)
@@ -269,7 +273,7 @@ class Driver:
                     call = turn.call(call_id) if turn else None
                     if call is None or call.terminal:
                         moot.append(work)
-                case ExpireAction() | LapseClaim() | FinishTurn():
+                case ContinueRequest() | ExpireAction() | LapseClaim() | FinishTurn():
                     pass
                 case _:
                     assert_never(work.step)
@@ -316,6 +320,9 @@ class Driver:
                 await self._call_model(log)
             case EnterTool(call_id):
                 await self._enter_tool(log, call_id)
+            case ContinueRequest(action_id):
+                current = await self._current()
+                await continue_request(self.chat, log, self.store, self.lease, current, action_id)
             case ExpireAction(action_id):
                 await log.command(Expire(action_id))
             case LapseClaim(action_id):
@@ -610,6 +617,8 @@ def _key(step: Step) -> str:
             return f"model {number}"
         case EnterTool(call):
             return f"tool {call}"
+        case ContinueRequest(action):
+            return f"continue {action}"
         case ExpireAction(action):
             return f"expire {action}"
         case LapseClaim(action):

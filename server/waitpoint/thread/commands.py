@@ -23,8 +23,10 @@ __all__ = [
     "FailAction",
     "FailCall",
     "FailStep",
+    "FinishContinuation",
     "FinishStep",
     "Lapse",
+    "OpenRequest",
     "OpenedCall",
     "PersonCommand",
     "RecordStep",
@@ -33,6 +35,7 @@ __all__ = [
     "Return",
     "SendMessage",
     "Settle",
+    "StartContinuation",
     "StartExecution",
     "StartStep",
     "Stop",
@@ -101,6 +104,22 @@ class ReleaseAction:
     by: Actor
     action: str
     connection: str
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRequest:
+    """Ask something outside any turn; the continuation goes on with the answer. ``expires_in`` is in ms."""
+
+    id: str
+    by: Actor
+    continuation: str
+    wait_point: str
+    input: Value
+    schema: dict[str, Any]
+    expires_in: int | None = None
+    audience: tuple[str, ...] | None = None
+    redact: bool = False
+    unanswered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +234,24 @@ class FailCall:
 
 
 @dataclass(frozen=True, slots=True)
+class StartContinuation:
+    """The driver is about to run the continuation of a request."""
+
+    fence: int
+    action: str
+    max_attempts: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class FinishContinuation:
+    """The continuation ended; ``error_text`` says why it could not do what it should."""
+
+    fence: int
+    action: str
+    error_text: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Expire:
     """An action's deadline has passed."""
 
@@ -243,7 +280,9 @@ class Settle:
     fence: int
 
 
-PersonCommand = SendMessage | Submit | CancelAction | FailAction | ClaimAction | ReleaseAction | RenewClaim | Stop
+PersonCommand = (
+    SendMessage | Submit | CancelAction | FailAction | ClaimAction | ReleaseAction | RenewClaim | OpenRequest | Stop
+)
 DriverCommand = (
     StartStep
     | FinishStep
@@ -253,6 +292,8 @@ DriverCommand = (
     | Suspend
     | Return
     | FailCall
+    | StartContinuation
+    | FinishContinuation
     | Expire
     | Lapse
     | CloseTurn

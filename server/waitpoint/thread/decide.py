@@ -21,7 +21,7 @@ from waitpoint_protocol.values import Value
 from . import commands as c
 from . import facts as f
 from .evolve import evolve_all
-from .model import CLIENT_TOOL, SYSTEM, Action, Actor, Call, Claim, Outcome, Queued, Resolution, Thread, Turn
+from .model import CLIENT_TOOL, SYSTEM, Action, Actor, Call, Claim, Outcome, Queued, Request, Resolution, Thread, Turn
 
 __all__ = ["Accepted", "Context", "Decision", "Ids", "Moot", "Past", "Refused", "Rules", "decide", "outcome_key"]
 
@@ -36,13 +36,17 @@ class Ids(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Limits of a thread. ``queue_bytes`` counts the JSON of queued messages, ``claim`` is in ms."""
+    """Limits of a thread. ``queue_bytes`` counts the JSON of queued messages, ``claim`` is in ms.
+
+    ``requests`` are those whose continuation has not run yet.
+    """
 
     step_cap: int = 16
     model_attempts: int = 3
     queue_messages: int = 16
     queue_bytes: int = 262_144
     claim: int = 15_000
+    requests: int = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +118,8 @@ def decide(thread: Thread, command: c.Command, context: Context) -> Decision:
             return _send(thread, command, context)
         case c.RenewClaim():
             return _renew(thread, command, context)
+        case c.OpenRequest():
+            return _repeat(thread, command, context) or _open_request(thread, command, context)
         case c.Expire():
             return _expire(thread, command, context)
         case c.Lapse():
@@ -142,6 +148,8 @@ def _digest(command: c.PersonCommand) -> str:
             asked = ["release", action]
         case c.RenewClaim(action=action):
             asked = ["renew", action]
+        case c.OpenRequest(continuation=continuation, wait_point=wait_point, input=input):
+            asked = ["request", continuation, wait_point, input]
         case c.Stop():
             asked = ["stop"]
         case _:
@@ -271,7 +279,8 @@ def _send(thread: Thread, command: c.SendMessage, context: Context) -> Decision:
     if thread.turn is None:
         opened = f.TurnOpened(context.ids.new("m"), context.now, command.by)
         return _accept(command, [f.MessageAdded(message), opened], {"message": message_id})
-    refusing = [action for action in thread.actions if action.on_message == "refuse"]
+    waiting = _of_tools(thread)
+    refusing = [action for action in waiting if action.on_message == "refuse"]
     if refusing:
         return Refused("waiting", f"{refusing[0].name} must be answered or cancelled before the next message")
     if len(thread.queue) >= context.rules.queue_messages:
@@ -279,14 +288,40 @@ def _send(thread: Thread, command: c.SendMessage, context: Context) -> Decision:
     if sum(queued.size for queued in thread.queue) + command.size > context.rules.queue_bytes:
         return Refused("busy", "the messages that wait for their turn are too large together", retry_ms=2000)
     facts: list[f.Fact] = [f.MessageQueued(message, command.size)]
-    abandoned = [action for action in thread.actions if action.on_message == "cancel"]
+    abandoned = [action for action in waiting if action.on_message == "cancel"]
     for action in abandoned:
         resolution = Resolution("cancelled", command.by, context.now, reason="a new message was sent instead")
         facts.extend(_end_waiting(thread, action, resolution))
-    if abandoned and len(abandoned) == len(thread.actions):
+    if abandoned and len(abandoned) == len(waiting):
         facts.append(f.TurnSuperseded())
     facts.extend(_barrier(thread, facts, context))
     return _accept(command, facts, {"message": message_id, "queued": True})
+
+
+def _open_request(thread: Thread, command: c.OpenRequest, context: Context) -> Decision:
+    if len(thread.requests) >= context.rules.requests:
+        return Refused("busy", f"{len(thread.requests)} requests wait in this thread already", retry_ms=2000)
+    action_id = context.ids.new("a")
+    action = Action(
+        id=action_id,
+        call=action_id,  # there is none; the name of nothing is still one that nothing else has
+        tool=command.continuation,
+        wait_point=command.wait_point,
+        schema=command.schema,
+        at=context.now,
+        expires_at=None if command.expires_in is None else context.now + command.expires_in,
+        audience=command.audience,
+        redact=command.redact,
+    )
+    request = Request(
+        action_id, command.continuation, command.wait_point, command.input, context.now, command.unanswered
+    )
+    return _accept(command, [f.RequestOpened(request, action)], {"action": action_id})
+
+
+def _of_tools(thread: Thread) -> list[Action]:
+    """What waits in the open turn. Requests are nobody's turn: neither a message nor a stop ends them."""
+    return [action for action in thread.actions if thread.request(action.id) is None]
 
 
 def _stop(thread: Thread, command: c.Stop, context: Context) -> Decision:
@@ -294,7 +329,7 @@ def _stop(thread: Thread, command: c.Stop, context: Context) -> Decision:
     if turn is None or turn.phase == "closing":
         return _accept(command, [])
     facts: list[f.Fact] = []
-    for action in thread.actions:
+    for action in _of_tools(thread):
         resolution = Resolution("cancelled", command.by, context.now, reason="stopped")
         facts.extend(_end_waiting(thread, action, resolution))
     ended = {fact.call for fact in facts if isinstance(fact, f.CallFailed)}
@@ -309,10 +344,10 @@ def _stop(thread: Thread, command: c.Stop, context: Context) -> Decision:
 
 def _end_waiting(thread: Thread, action: Action, resolution: Resolution) -> list[f.Fact]:
     """An action ends without an answer: the call ends with it, in words the model sees."""
-    return [
-        f.ActionResolved(action.id, action.call, resolution, redact=action.redact),
-        f.CallFailed(action.call, unanswered(action.name, resolution)),
-    ]
+    resolved = f.ActionResolved(action.id, action.call, resolution, redact=action.redact)
+    if thread.request(action.id) is not None:
+        return [resolved]
+    return [resolved, f.CallFailed(action.call, unanswered(action.name, resolution))]
 
 
 def unanswered(name: str, resolution: Resolution) -> str:
@@ -374,6 +409,8 @@ def _driver(
     | c.Suspend
     | c.Return
     | c.FailCall
+    | c.StartContinuation
+    | c.FinishContinuation
     | c.CloseTurn
     | c.Settle,
     context: Context,
@@ -382,30 +419,66 @@ def _driver(
         return Moot("another instance drives the thread")
     if isinstance(command, c.Settle):
         return _settle(thread, command, context)
-    turn = thread.turn
-    if turn is None:
-        return Moot("the turn is over")
-    match command:
-        case c.StartStep():
-            decided = _start_step(turn, command, context)
-        case c.FinishStep() | c.FailStep():
-            decided = _end_step(thread, turn, command, context)
-        case c.StartExecution():
-            decided = _start_execution(thread, turn, command, context)
-        case c.RecordStep():
-            decided = _record_step(turn, command)
-        case c.Suspend():
-            decided = _suspend(turn, command, context)
-        case c.Return() | c.FailCall():
-            decided = _end_call(thread, turn, command, context)
-        case c.CloseTurn():
-            decided = _close(thread, turn, command, context)
-        case _:
-            assert_never(command)
+    decided: Decision
+    if isinstance(command, (c.StartContinuation, c.FinishContinuation)):
+        decided = _continue(thread, command)
+    elif thread.turn is None:
+        decided = Moot("the turn is over")
+    else:
+        decided = _in_turn(thread, thread.turn, command, context)
     if isinstance(decided, Accepted) and (thread.run is None or thread.run.fence != command.fence):
         started = f.RunStarted(context.ids.new("r"), command.fence, context.now)
         return replace(decided, facts=(started, *decided.facts))
     return decided
+
+
+def _in_turn(
+    thread: Thread,
+    turn: Turn,
+    command: c.StartStep
+    | c.FinishStep
+    | c.FailStep
+    | c.StartExecution
+    | c.RecordStep
+    | c.Suspend
+    | c.Return
+    | c.FailCall
+    | c.CloseTurn,
+    context: Context,
+) -> Decision:
+    match command:
+        case c.StartStep():
+            return _start_step(turn, command, context)
+        case c.FinishStep() | c.FailStep():
+            return _end_step(thread, turn, command, context)
+        case c.StartExecution():
+            return _start_execution(thread, turn, command, context)
+        case c.RecordStep():
+            return _record_step(turn, command)
+        case c.Suspend():
+            return _suspend(turn, command, context)
+        case c.Return() | c.FailCall():
+            return _end_call(thread, turn, command, context)
+        case c.CloseTurn():
+            return _close(thread, turn, command, context)
+        case _:
+            assert_never(command)
+
+
+def _continue(thread: Thread, command: c.StartContinuation | c.FinishContinuation) -> Decision:
+    request = thread.request(command.action)
+    if request is None or request.resolution is None:
+        return Moot("there is nothing to continue")
+    if isinstance(command, c.FinishContinuation):
+        if request.fence != command.fence:
+            return Moot("the continuation is not this driver's any more")
+        return Accepted((f.ContinuationEnded(request.action, command.error_text),))
+    if request.fence == command.fence:
+        return Moot("this driver has already started the continuation")
+    if request.attempt >= command.max_attempts:
+        text = f"The server stopped while it ran, {request.attempt} times; giving up."
+        return Accepted((f.ContinuationEnded(request.action, text),))
+    return Accepted((f.ContinuationStarted(request.action, request.attempt + 1, command.fence),))
 
 
 def _start_step(turn: Turn, command: c.StartStep, context: Context) -> Decision:
@@ -544,5 +617,6 @@ def _settle(thread: Thread, command: c.Settle, context: Context) -> Decision:
             for call in turn.calls
             if call.state == "running" and call.fence == command.fence
         )
+    facts.extend(f.ContinuationYielded(request.action) for request in thread.requests if request.fence == command.fence)
     facts.append(f.RunFinished(thread.run.id, "idle" if turn is None else "waiting", context.now))
     return Accepted(tuple(facts))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from . import facts as f
-from .model import Action, Call, CallState, Queued, Run, Thread, Turn, Visit
+from .model import Action, Call, CallState, Queued, Request, Run, Thread, Turn, Visit
 from .moves import check_move
 
 __all__ = ["REMEMBERED", "evolve", "evolve_all"]
@@ -50,6 +50,17 @@ def evolve(thread: Thread, fact: f.Fact) -> Thread:
                 thread,
                 actions=tuple(_renewed(a, expires_at) if a.id == action_id else a for a in thread.actions),
             )
+        case f.RequestOpened(request, action):
+            return replace(thread, actions=(*thread.actions, action), requests=(*thread.requests, request))
+        case f.ContinuationStarted(action_id, attempt, fence):
+            return _with_request(thread, replace(_request(thread, action_id), attempt=attempt, fence=fence))
+        case f.ContinuationYielded(action_id):
+            request = _request(thread, action_id)
+            return _with_request(thread, replace(request, attempt=request.attempt - 1, fence=0))
+        case f.ContinuationEnded(action_id):
+            return replace(thread, requests=tuple(r for r in thread.requests if r.action != action_id))
+        case f.ActionResolved(action_id) if thread.request(action_id) is not None:
+            return _answered(thread, fact)
         case _:
             if thread.turn is None:
                 raise AssertionError(f"{type(fact).__name__} outside a turn")
@@ -112,6 +123,27 @@ def _in_turn(
             return replace(thread, turn=turn.with_call(_moved(turn, call_id, "output-error")))
         case _:
             assert_never(fact)
+
+
+def _answered(thread: Thread, fact: f.ActionResolved) -> Thread:
+    request = _request(thread, fact.action)
+    if request.resolution is not None or thread.action(fact.action) is None:
+        raise AssertionError("only a pending action is resolved, and only once")
+    left = replace(thread, actions=tuple(action for action in thread.actions if action.id != fact.action))
+    if fact.answered or request.unanswered:
+        return _with_request(left, replace(request, resolution=fact.resolution))
+    return replace(left, requests=tuple(r for r in left.requests if r.action != fact.action))
+
+
+def _request(thread: Thread, action: str) -> Request:
+    request = thread.request(action)
+    if request is None:
+        raise AssertionError(f"no request {action}")
+    return request
+
+
+def _with_request(thread: Thread, changed: Request) -> Thread:
+    return replace(thread, requests=tuple(changed if r.action == changed.action else r for r in thread.requests))
 
 
 def _renewed(action: Action, expires_at: int) -> Action:

@@ -11,7 +11,7 @@ from typing import Literal
 from waitpoint_protocol import state as wire
 from waitpoint_protocol.values import Value
 
-from .model import Action, Actor, Claim, Outcome, Resolution
+from .model import Action, Actor, Claim, Outcome, Request, Resolution
 
 __all__ = [
     "ActionClaimed",
@@ -22,11 +22,15 @@ __all__ = [
     "CallReturned",
     "ClaimRenewed",
     "CommandAccepted",
+    "ContinuationEnded",
+    "ContinuationStarted",
+    "ContinuationYielded",
     "ExecutionStarted",
     "ExecutionYielded",
     "Fact",
     "MessageAdded",
     "MessageQueued",
+    "RequestOpened",
     "RunFinished",
     "RunStarted",
     "StepAdvanced",
@@ -162,6 +166,38 @@ class ActionSuspended:
 
 
 @dataclass(frozen=True, slots=True)
+class RequestOpened:
+    """The application waits, outside any turn."""
+
+    request: Request
+    action: Action
+
+
+@dataclass(frozen=True, slots=True)
+class ContinuationStarted:
+    """The continuation of a request is being run."""
+
+    action: str
+    attempt: int
+    fence: int
+
+
+@dataclass(frozen=True, slots=True)
+class ContinuationYielded:
+    """The driver left a running continuation on purpose; the next run keeps its attempt number."""
+
+    action: str
+
+
+@dataclass(frozen=True, slots=True)
+class ContinuationEnded:
+    """The request is done with."""
+
+    action: str
+    error_text: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ActionClaimed:
     """One connection took the action, or gave it back (``claim`` is ``None``)."""
 
@@ -249,6 +285,10 @@ Fact = (
     | ActionSuspended
     | ActionClaimed
     | ClaimRenewed
+    | RequestOpened
+    | ContinuationStarted
+    | ContinuationYielded
+    | ContinuationEnded
     | ActionResolved
     | CallReturned
     | CallFailed

@@ -25,6 +25,7 @@ __all__ = [
     "OnMessage",
     "Outcome",
     "Queued",
+    "Request",
     "Resolution",
     "Run",
     "Thread",
@@ -205,6 +206,26 @@ class Queued:
 
 
 @dataclass(frozen=True, slots=True)
+class Request:
+    """A wait that application code opened outside any tool, until its continuation has gone on with the answer.
+
+    ``input`` is what is asked; it lies here, and is small, since checkpoints need it. ``resolution`` is there once the
+    action ended and the continuation is to run; ``unanswered``: also if it ended without an answer. ``attempt`` counts
+    executions of the continuation, ``fence`` is that of the running one.
+    """
+
+    action: str
+    continuation: str
+    wait_point: str
+    input: Any
+    at: int
+    unanswered: bool = False
+    resolution: Resolution | None = None
+    attempt: int = 0
+    fence: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """An accepted command: its key (identity and command id), a digest of what it asked, and the reply it got."""
 
@@ -222,6 +243,7 @@ class Thread:
     run: Run | None = None
     turn: Turn | None = None
     actions: tuple[Action, ...] = ()
+    requests: tuple[Request, ...] = ()
     queue: tuple[Queued, ...] = ()
     outcomes: tuple[Outcome, ...] = ()
     title: str | None = None
@@ -229,8 +251,15 @@ class Thread:
     def action(self, action_id: str) -> Action | None:
         return next((action for action in self.actions if action.id == action_id), None)
 
+    def request(self, action_id: str) -> Request | None:
+        """The request that this action belongs to; ``None`` for one of a tool."""
+        return next((request for request in self.requests if request.action == action_id), None)
+
     def resolution(self, action_id: str) -> Resolution | None:
-        """How an action of the current step ended, if it did."""
+        """How an action of the current step, or of a request, ended, if it did."""
+        request = self.request(action_id)
+        if request is not None:
+            return request.resolution
         for call in self.turn.calls if self.turn else ():
             for visit in call.visits:
                 if visit.action == action_id:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .model import Call, Thread, Turn
+from .model import Call, Request, Thread, Turn
 
 __all__ = [
     "CallModel",
+    "ContinueRequest",
     "EnterTool",
     "ExpireAction",
     "FinishTurn",
@@ -38,6 +39,13 @@ class EnterTool:
 
 
 @dataclass(frozen=True, slots=True)
+class ContinueRequest:
+    """Run the continuation of this request."""
+
+    action: str
+
+
+@dataclass(frozen=True, slots=True)
 class ExpireAction:
     """Let this action lapse."""
 
@@ -56,14 +64,11 @@ class FinishTurn:
     """Close the assistant message."""
 
 
-Step = CallModel | EnterTool | ExpireAction | LapseClaim | FinishTurn
+Step = CallModel | EnterTool | ContinueRequest | ExpireAction | LapseClaim | FinishTurn
 
 
 def next_steps(thread: Thread, *, now: int, fence: int) -> list[Step]:
     """What the holder of ``fence`` should start now (``now``: ms on the store's clock)."""
-    turn = thread.turn
-    if turn is None:
-        return []
     steps: list[Step] = [
         ExpireAction(action.id)
         for action in thread.actions
@@ -72,6 +77,10 @@ def next_steps(thread: Thread, *, now: int, fence: int) -> list[Step]:
     steps.extend(
         LapseClaim(action.id) for action in thread.actions if action.claim is not None and action.held(now) is None
     )
+    steps.extend(ContinueRequest(request.action) for request in thread.requests if _to_continue(request, fence))
+    turn = thread.turn
+    if turn is None:
+        return steps
     match turn.phase:
         case "closing":
             steps.append(FinishTurn())
@@ -85,6 +94,8 @@ def next_steps(thread: Thread, *, now: int, fence: int) -> list[Step]:
 
 def busy_with(thread: Thread, *, fence: int) -> bool:
     """Whether the holder of ``fence`` has something under way."""
+    if any(request.fence == fence for request in thread.requests):
+        return True
     turn = thread.turn
     if turn is None:
         return False
@@ -96,9 +107,9 @@ def busy_with(thread: Thread, *, fence: int) -> bool:
 def appointment(thread: Thread) -> int | None:
     """When the thread next needs a driver if nobody drives it now: 0 is at once, ``None`` is not before a command."""
     turn = thread.turn
-    if turn is None:
-        return None
-    if turn.phase != "tools" or _any_ready(turn):
+    if any(_to_continue(request, -1) for request in thread.requests):
+        return 0
+    if turn is not None and (turn.phase != "tools" or _any_ready(turn)):
         return 0
     return deadline(thread)
 
@@ -113,6 +124,10 @@ def deadline(thread: Thread) -> int | None:
 def _any_ready(turn: Turn) -> bool:
     # No driver: fence -1 is held by nobody, so every running call counts as cut off.
     return any(_ready(call, -1) for call in turn.calls)
+
+
+def _to_continue(request: Request, fence: int) -> bool:
+    return request.resolution is not None and request.fence != fence
 
 
 def _ready(call: Call, fence: int) -> bool:

@@ -14,7 +14,7 @@ from waitpoint_protocol.timestamps import from_millis
 from waitpoint_protocol.values import Value
 
 from . import facts as f
-from .model import Action, Claim, Resolution, Thread
+from .model import Action, Claim, Request, Resolution, Thread
 
 __all__ = [
     "answer_id",
@@ -70,11 +70,12 @@ def values(facts: Iterable[f.Fact]) -> dict[str, Value]:
 
 def drops(thread: Thread, facts: Sequence[f.Fact]) -> list[str]:
     """Value ids that nothing needs after these facts; ``thread`` is the state before them."""
+    gone = [answer_id(fact.action) for fact in facts if isinstance(fact, f.ContinuationEnded)]
     ends = [at for at, fact in enumerate(facts) if isinstance(fact, (f.StepAdvanced, f.TurnClosed))]
     if thread.turn is None or not ends:
-        return []
+        return gone
     # A call that cannot be run ends in the commit that opened it; what that commit brought is not needed either.
-    gone = list(values(facts[: ends[-1]]))
+    gone += _of_calls(thread, facts[: ends[-1]])
     for call in thread.turn.calls:
         gone.append(input_id(call.id))
         gone += [step_id(call.id, step) for step in call.steps]
@@ -83,6 +84,13 @@ def drops(thread: Thread, facts: Sequence[f.Fact]) -> list[str]:
         if call.action is not None:
             gone += [question_id(call.action), answer_id(call.action)]
     return gone
+
+
+def _of_calls(thread: Thread, facts: Sequence[f.Fact]) -> list[str]:
+    """Ids of values that these facts brought to calls; those of requests outlive any turn."""
+    requests = {request.action for request in thread.requests}
+    requests |= {fact.request.action for fact in facts if isinstance(fact, f.RequestOpened)}
+    return list(values(fact for fact in facts if getattr(fact, "action", None) not in requests))
 
 
 def project(facts: Iterable[f.Fact]) -> list[e.Event]:
@@ -112,6 +120,8 @@ def _events(fact: f.Fact) -> list[e.Event]:
             return [e.ToolRunning(tool_call_id=call, attempt=attempt)]
         case f.ActionSuspended(action, input, message):
             return [e.ActionPending(action=wire_action(action, input, message))]
+        case f.RequestOpened(request, action):
+            return [e.ActionPending(action=wire_action(action, request.input, ""))]
         case f.ActionClaimed(action_id, claim):
             return [e.ActionClaimed(action=action_id, claim=_wire_claim(claim))]
         case f.ActionResolved():
@@ -134,6 +144,9 @@ def _events(fact: f.Fact) -> list[e.Event]:
             | f.StepYielded()
             | f.ExecutionYielded()
             | f.ClaimRenewed()
+            | f.ContinuationStarted()
+            | f.ContinuationYielded()
+            | f.ContinuationEnded()
             | f.StepRecorded()
             | f.TurnClosing()
         ):
@@ -182,8 +195,23 @@ def _wire_claim(claim: Claim | None) -> wire.Claim | None:
     return None if claim is None else {"by": claim.by.wire(), "connection": claim.connection}
 
 
+def _requested(thread: Thread) -> list[tuple[Action, Request]]:
+    asked = [(action, thread.request(action.id)) for action in thread.actions]
+    return [(action, request) for action, request in asked if request is not None]
+
+
+def _pending(action: Action, input: Value) -> wire.Action:
+    spelled = wire_action(action, input, "")
+    claim = _wire_claim(action.claim)
+    if claim is not None:
+        spelled["claim"] = claim
+    return spelled
+
+
 def live_view(thread: Thread) -> wire.ThreadState:
     """The live part of the view at the moment a turn opened or closed, when nothing is in the open message yet.
+
+    What waits then are requests, which no turn ends.
 
     Derived from the control state, so the instance that takes a message needs no fold to write a checkpoint.
     """
@@ -192,7 +220,7 @@ def live_view(thread: Thread) -> wire.ThreadState:
         "status": "idle" if thread.run is None else "running",
         "messages": [],
         "before": 0,
-        "pending": [],
+        "pending": [_pending(action, request.input) for action, request in _requested(thread)],
         "queued": [queued.message for queued in thread.queue],
     }
     if thread.turn is not None:

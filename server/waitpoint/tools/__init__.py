@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from .bodiless import BodilessTool, client_tool, external_tool
 from .context import Identity, Report, ToolContext, ToolInput
+from .continuation import Continuation, ContinuationContext, Say
 from .contract import Misfit
 from .entry import (
     ActionRef,
@@ -39,6 +40,8 @@ __all__ = [
     "BodilessTool",
     "Cancel",
     "CancelledVisit",
+    "Continuation",
+    "ContinuationContext",
     "Entry",
     "EntryData",
     "Execution",
@@ -55,6 +58,7 @@ __all__ = [
     "Report",
     "Resume",
     "ResumeEntry",
+    "Say",
     "SubmittedVisit",
     "Suspended",
     "Tool",
