@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import time
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
@@ -12,6 +15,7 @@ import pytest
 
 from protocol.data import names, packed, spelled, vectors
 from support.client import Client, Refusal, View
+from support.process import ROOT
 from waitpoint_protocol.values import same
 
 OLD, NEW = "support.builds:old", "support.builds:new"
@@ -485,3 +489,63 @@ async def test_a_tool_that_runs_out_of_time_anywhere_has_one_result(connect, ser
     assert ["did not finish within 0.4 seconds" in part.get("errorText", "") for part in view.tools] == [True] * 4
     one_result_per_call(journal, view, thread)
     assert "Results" in view.text
+
+
+# --- 48: clocks that are wrong
+
+
+async def test_deadlines_are_the_stores_whatever_the_servers_clocks_say(connect, server, stack, thread) -> None:  # type: ignore[no-untyped-def]
+    skewed = os.pathsep.join([str(ROOT / "tests" / "support" / "skewed"), str(ROOT / "tests")])
+
+    def with_clock(name: str, seconds: int) -> Any:
+        path = os.pathsep.join(filter(None, [skewed, os.environ.get("PYTHONPATH")]))
+        return stack.enter_async_context(server(name, NEW, PYTHONPATH=path, WAITPOINT_TEST_SKEW=str(seconds)))
+
+    fast, late = await with_clock("fast", 90), await with_clock("late", -90)
+    one, two = await connect(fast), await connect(late)
+    # Asked through either, the wait lapses after its 0.7 s, once, and not 90 s early or late.
+    for number, client in enumerate((one, two)):
+        name = f"{thread}-{number}"
+        begun = time.monotonic()
+        view = await waits(client, name, calling(("lapse", {})))
+        [action] = view.pending
+        asked, deadline = (datetime.fromisoformat(action[field]) for field in ("at", "expiresAt"))
+        assert deadline - asked == timedelta(milliseconds=700)
+        assert abs(datetime.now(UTC) - asked) < timedelta(seconds=30)
+        await client.until(lambda view=view: view.idle, "the deadline", deadline=8)
+        assert 0.6 < time.monotonic() - begun < 8
+        ends = [event["resolution"]["how"] for event in view.events if event["type"] == "action-resolved"]
+        assert ends == ["expired"]
+        for other in (one, two):
+            with pytest.raises(Refusal) as refused:
+                await other.submit(name, action["id"], True)
+            assert refused.value.code == "expired"
+    # And what has not lapsed is taken by both.
+    view = await waits(one, thread, calling(("lapse", {}), ("approve", {"label": "x"})), 2)
+    quick = next(action for action in view.pending if "expiresAt" in action)
+    await two.submit(thread, quick["id"], True)
+    await two.submit(thread, next(a for a in view.pending if a is not quick)["id"], {"approved": True})
+    await one.until(lambda: view.idle, "idle")
+    assert [part["state"] for part in view.tools] == ["output-available"] * 2
+
+
+async def test_a_deadline_that_passed_while_no_server_was_up_fires_once(connect, server, stack, thread) -> None:  # type: ignore[no-untyped-def]
+    a = await stack.enter_async_context(server("a", NEW, **LEASE))
+    view = await waits(await connect(a), thread, calling(("lapse", {}), ("approve", {"label": "x"})), 2)
+    lapsing = next(action for action in view.pending if "expiresAt" in action)
+    await a.kill()
+    deadline = datetime.fromisoformat(lapsing["expiresAt"])
+    while datetime.now(UTC) < deadline:  # the store runs on this machine's clock
+        await asyncio.sleep(0.05)
+    b, c = await asyncio.gather(*(stack.enter_async_context(server(name, NEW, **LEASE)) for name in ("b", "c")))
+    two, three = await connect(b), await connect(c)
+    view, other = await two.subscribe(thread), await three.subscribe(thread)
+    with pytest.raises(Refusal) as refused:
+        await three.submit(thread, lapsing["id"], True)
+    assert refused.value.code == "expired"
+    await two.until(lambda: len(view.pending) == 1, "the expiry")
+    await two.submit(thread, view.pending[0]["id"], {"approved": True})
+    await three.until(lambda: other.idle, "idle")
+    [part] = [part for part in other.tools if part["toolName"] == "lapse"]
+    assert [(record["id"], record["resolution"]["how"]) for record in part["actions"]] == [(lapsing["id"], "expired")]
+    assert part["actions"][0]["resolution"]["by"]["kind"] == "system"
