@@ -62,7 +62,7 @@ class Chat:
     pages of other hosts that may connect. ``step_cap`` bounds the model steps of one turn. ``history`` is how many
     finished messages the model is given. ``title`` and ``suggestions`` are for the bundled page.
 
-    Raises :class:`~waitpoint.errors.DefinitionError` when two tools share a name.
+    Raises :class:`~waitpoint.errors.DefinitionError` when two tools share a name, or the model is none.
     """
 
     def __init__(
@@ -80,6 +80,11 @@ class Chat:
         title: str = "Waitpoint",
         suggestions: Sequence[str] = (),
     ) -> None:
+        if not callable(getattr(model, "stream", None)):
+            raise DefinitionError(
+                f"a {type(model).__name__} is no model for a chat: it has no stream(); "
+                "pass PydanticAIModel(...), ScriptedModel(...) or a generator decorated with @agent"
+            )
         self.model = model
         self.toolbox = Toolbox(tools)
         self.instructions = instructions

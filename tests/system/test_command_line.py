@@ -17,6 +17,7 @@ MODULES = {
     "cl_syntax": "def broken(:\n",
     "cl_needs": "import surely_not_installed\n",
     "cl_raises": "def make():\n    raise RuntimeError('no key')\n\nmake()\n",
+    "cl_model": "from waitpoint import Chat\nchat = Chat(['hi'])\n",
     "cl_tool": "from waitpoint import tool\n\n@tool\ndef search(words) -> str:\n    return ''\n",
 }
 
@@ -42,6 +43,7 @@ def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("cl_none:chat", "module 'cl_none' has no 'chat' and no other waitpoint.Chat either"),
         ("cl_good:number", "cl_good:number is of type int, not a waitpoint.Chat"),
         ("cl_tool:chat", "cl_tool: tool search, parameter words: annotate it"),
+        ("cl_model:chat", "cl_model: a list is no model for a chat: it has no stream(); pass "),
         ("cl_syntax:chat", "def broken(:"),
         ("cl_needs:chat", "No module named 'surely_not_installed'"),
         ("cl_raises:chat", "RuntimeError: no key"),
