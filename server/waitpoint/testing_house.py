@@ -107,6 +107,8 @@ class House:
         )
         self.server = Server(chat, settings)
         await self.server.start()
+        # Code under test speaks to threads through the chat that it knows, of which this server has a copy.
+        self.chat._server = self.server
         self._running = True
         threads, self._views = list(self._views), {}
         for thread in threads:
@@ -118,6 +120,8 @@ class House:
             if drain:
                 await self.server.drain()
             await self.server.stop()
+            if self.chat._server is self.server:
+                self.chat._server = None
 
     async def close(self) -> None:
         try:

@@ -56,7 +56,7 @@ def test_every_python_block_is_python(page: str) -> None:
 
 
 def test_every_block_that_names_its_file_is_run_here() -> None:
-    assert files("README.md").keys() == {"location_chat.py", "payment_chat.py"}
+    assert files("README.md").keys() == {"location_chat.py", "payment_chat.py", "invoice_chat.py"}
     assert files("semantics.md").keys() == {"refund_chat.py"}
     assert files("migrating.md").keys() == {"database_chat.py", "form_chat.py", "inline_form_chat.py"}
 
@@ -85,6 +85,35 @@ async def test_the_external_tool_is_answered_by_the_application(tmp_path: Path) 
         assert again.dup
         with pytest.raises(Refusal):
             await t.server.submit(t.state["thread"], action["id"], {"paid": False}, id="order-8")
+
+
+class Till:
+    """Pays invoices."""
+
+    def __init__(self) -> None:
+        self.paid: list[int] = []
+
+    async def pay(self, number: int, *, key: str) -> None:
+        assert key
+        self.paid.append(number)
+
+
+async def test_the_application_asks_outside_of_tools_and_goes_on_with_the_answer(tmp_path: Path) -> None:
+    till = Till()
+    module = load("README.md", "invoice_chat.py", tmp_path)
+    module.chat.deps = till
+    async with ChatTester(module.chat) as t:
+        await t.say("hello")
+        for _ in range(2):  # a webhook that comes twice
+            await module.on_invoice(t.state["thread"], 7)
+        await t.until(lambda: len(t.pending) == 1, "the question")
+        with pytest.raises(Refused) as refused:
+            await t.answer({"approved": True})
+        assert refused.value.code == "forbidden"
+        assert till.paid == []
+        await t.as_("boss").answer({"approved": True})
+        await t.until(lambda: t.text == "Noted: Invoice 7: paid", "the continuation")
+        assert till.paid == [7]
 
 
 class Bank:
