@@ -107,3 +107,18 @@ async def test_every_example_has_a_chat_whose_model_calls_its_tools_with_inputs_
         tool = chat.toolbox.get(call.tool_name)
         assert tool is not None
         assert tool.check_input(call.input) == []
+
+
+async def test_done_elsewhere() -> None:
+    chat: Chat = load("done_elsewhere").chat
+    place = {"latitude": 47.5, "longitude": 8.25}
+    for name, given, asked_input, kind, answer in (
+        ("getLocation", {}, {"accuracy": "coarse"}, "client-tool", place),
+        ("collectPayment", {"number": 7, "euros": 30}, {"number": 7, "euros": 30}, "external", {"paid": True}),
+    ):
+        asked = await enter(chat, name, given)
+        assert isinstance(asked, Suspended)
+        assert (asked.input, asked.kind) == (asked_input, kind)
+        ended = await enter(chat, name, given, ("call", answer))
+        assert isinstance(ended, Output)
+        assert ended.value == (answer if kind == "client-tool" else {**answer, "receipt": None})

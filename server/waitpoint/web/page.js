@@ -11,6 +11,7 @@ import { Composer } from "./composer.js";
 import { KeyedList, attribute, h, setText, show } from "./dom.js";
 import { Keep } from "./keep.js";
 import { messageView } from "./message.js";
+import { requestView, requestsOf } from "./request.js";
 import { howItEnded, questionOf, refusal } from "./words.js";
 
 /** @import { AnswerForm } from "./answer.js" */
@@ -45,6 +46,7 @@ export class Page {
     this.trouble = "";
     this.frame = 0;
     this.messages = new KeyedList(regions.messages, () => messageView(this));
+    this.requests = new KeyedList(regions.requests, (action) => requestView(action, this));
     this.composer = new Composer(
       { text: regions["composer-text"], form: regions.composer, outgoing: regions.outgoing },
       thread,
@@ -69,6 +71,7 @@ export class Page {
     clearTimeout(this.timer);
     this.composer.dispose();
     this.messages.clear();
+    this.requests.clear();
     this.disposed = true;
   }
 
@@ -183,6 +186,7 @@ export class Page {
     const grew = first !== null && state.messages.length > 0 && state.messages[0].id !== first.dataset.id;
     const update = () => {
       this.messages.update(state.messages, (message) => message.id, this.pending);
+      this.requests.update(requestsOf(state.pending), (action) => action.id, this.pending);
       show(regions.older, state.before > 0);
     };
     if (grew) this.place.hold(first, update);
