@@ -22,6 +22,7 @@ from support.rig import Rig, cut_replies, eventually, rig
 from system.conftest import Journal
 from system.test_answers import ask, outcome
 from waitpoint.store.keys import Keys
+from waitpoint.store.scripts import script
 
 STORY = json.dumps([{"words": 60, "delay": 0.002}])
 WHOLE = "".join(f"word{n} " for n in range(60))
@@ -164,6 +165,27 @@ async def test_an_answer_reaches_a_driver_elsewhere_that_is_not_told_of_it(world
     a.proxy.down.tap = None
     await one.until(lambda: view.idle, "A's tab catches up", deadline=15)
     assert journal.count("slow-done") == 1
+
+
+async def test_a_renewal_that_the_network_swallowed_does_not_cost_the_lease(world: Rig, journal: Journal) -> None:
+    a = await world.instance("a")
+    one = await world.client(a)
+    view = await one.subscribe("t")
+    swallowed = 0
+
+    def swallow(chunk: bytes) -> bytes:
+        nonlocal swallowed
+        if not swallowed and script("renew").sha.encode() in chunk:
+            swallowed += 1
+            return b""
+        return chunk
+
+    a.proxy.up.tap = swallow
+    await one.say("t", json.dumps([[["slow", {"seconds": 13, "label": "x"}]]]))
+    await one.until(lambda: view.idle and view.tools, "idle", deadline=40)
+    assert swallowed == 1
+    assert view.tools[0]["output"] == "slept x"
+    assert [entry["attempt"] for entry in journal.entries("slow")] == [1]
 
 
 async def test_a_store_300_ms_away_costs_time_and_nothing_else(world: Rig, journal: Journal) -> None:

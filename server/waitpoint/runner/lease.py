@@ -37,7 +37,7 @@ class Renewing(Protocol):
 
     async def renew(self, thread: str, *, fence: int, lease: int) -> bool: ...
     async def close(self) -> None: ...
-    def twin(self) -> Renewing: ...
+    def twin(self, *, timeout: float | None = None) -> Renewing: ...
 
 
 @dataclass(slots=True)
@@ -117,27 +117,31 @@ class LeaseKeeper:
             logger.exception("the lease thread died")
 
     async def _renew_until_stopped(self) -> None:
-        store = self._store.twin()
+        # A connection that swallows what it is sent must be given up in time to renew over another one.
+        store = self._store.twin(timeout=max(0.5, self._lease / 8000))
+        pause = self._lease / 4000
         try:
-            while not await asyncio.to_thread(self._stopping.wait, self._lease / 4000):
+            while not await asyncio.to_thread(self._stopping.wait, pause):
                 if time.monotonic() - self._ticked > self._stuck:
                     continue
                 with self._lock:
                     held = list(self._held.values())
-                await asyncio.gather(*(self._renew(store, lease) for lease in held))
+                answered = await asyncio.gather(*(self._renew(store, lease) for lease in held))
+                pause = self._lease / (4000 if all(answered) else 20_000)
         finally:
             await store.close()
 
-    async def _renew(self, store: Renewing, lease: Lease) -> None:
+    async def _renew(self, store: Renewing, lease: Lease) -> bool:
+        """Renew one lease; ``False`` if the store did not answer and there is still time to ask again."""
         asked_at = time.monotonic()
         try:
             if await store.renew(lease.thread, fence=lease.fence, lease=self._lease):
                 lease.until = asked_at + self._trusted
-                return
+                return True
             reason = "another instance took over"
         except (StoreUnavailable, UnknownOutcome) as error:
             if lease.alive():
-                return
+                return False
             reason = f"it could not be renewed in time: {error}"
         with self._lock:
             current = self._held.get(lease.thread) is lease
@@ -146,3 +150,4 @@ class LeaseKeeper:
             lease.lost = True
             assert self._loop is not None
             self._loop.call_soon_threadsafe(lease.on_lost)
+        return True

@@ -86,9 +86,10 @@ class RedisStore:
         await self._writes.close()
         await self._reads.close()
 
-    def twin(self) -> RedisStore:
-        """The same store over connections of its own, for use on another event loop."""
-        return RedisStore(self._url, partitions=self.keys.partitions, timeout=self._timeout)
+    def twin(self, *, timeout: float | None = None) -> RedisStore:
+        """The same store over connections of its own, for use on another event loop; silence may be borne less long."""
+        timeout = self._timeout if timeout is None else min(timeout, self._timeout)
+        return RedisStore(self._url, partitions=self.keys.partitions, timeout=timeout)
 
     def now(self) -> int:
         """The store's clock in ms, estimated to within the last round trip."""
