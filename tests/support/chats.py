@@ -71,6 +71,7 @@ value_points = {
 }
 keep = WaitPoint("keep", suspend=Question, resume=bool, on_message="keep")
 refuse = WaitPoint("refuse", suspend=Question, resume=bool, on_message="refuse")
+within_an_hour = WaitPoint("withinAnHour", suspend=Question, resume=Approval, expires_in=3600)
 
 
 @tool(waits=[approval])
@@ -83,6 +84,16 @@ async def approve(ctx: ToolContext, label: str = "") -> dict[str, Any]:
         case _:
             journal("asked", call=ctx.tool_call_id, label=label, attempt=ctx.attempt)
             return ctx.suspend(approval, Question(prompt=f"Approve {label}?"))
+
+
+@tool(waits=[within_an_hour])
+async def approve_in_time(ctx: ToolContext) -> bool:
+    """Ask for approval within an hour."""
+    match ctx.entry:
+        case Resume(data=Approval() as answer):
+            return answer.approved
+        case _:
+            return ctx.suspend(within_an_hour, Question(prompt="Approve soon?"))
 
 
 @tool(waits=[collect_details, approve_draft, attach_file])
@@ -209,5 +220,5 @@ async def script(request: ModelRequest) -> Any:
 
 chat = Chat(
     ScriptedModel(script),
-    [approve, draft, value, policy, slow, block, fast, fail, typed, wrong_output],
+    [approve, approve_in_time, draft, value, policy, slow, block, fast, fail, typed, wrong_output],
 )

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from ..desk import Desk
@@ -24,6 +25,13 @@ logger = logging.getLogger(__name__)
 
 CLAIM_AGAIN = 0.05
 """Seconds between attempts to learn what became of a claim whose reply was lost."""
+
+
+HANDFUL = 16
+"""Due threads that are taken up at once, however many there are."""
+
+CROWDED = 0.015
+"""Seconds for one look at the store above which nothing more is taken up: people may be waiting in the same queues."""
 
 
 class LeasedStore(Store, Renewing, Protocol):
@@ -112,15 +120,43 @@ class Runner:
 
     async def _look_for_ever(self) -> None:
         while True:
+            started: list[asyncio.Task[None]] = []
             try:
-                for thread in await self._store.due(limit=max(1, self._max_runs - len(self._tasks))):
-                    if thread not in self._tasks:
-                        self.wake(thread)
+                started = await self._take_due()
             except (StoreUnavailable, UnknownOutcome) as error:
                 logger.info("cannot look for due threads: %s", error)
             except Exception:
                 logger.exception("looking for due threads failed")
-            await asyncio.sleep(self._look)
+            if len(started) < HANDFUL:
+                await asyncio.sleep(self._look)
+            else:  # there may be thousands more
+                await self._let_through(started)
+
+    async def _let_through(self, started: Sequence[asyncio.Task[None]]) -> None:
+        """Wait until these are done, or only wait themselves (for a model, a tool) and leave loop and store free."""
+        left: set[asyncio.Task[None]] = set(started)
+        while left:
+            _, left = await asyncio.wait(left, timeout=0.1)
+            began = time.monotonic()
+            try:
+                await self._store.due(limit=1)
+            except (StoreUnavailable, UnknownOutcome):
+                return
+            if time.monotonic() - began < CROWDED:
+                return
+
+    async def _take_due(self) -> list[asyncio.Task[None]]:
+        """Begin to drive a handful of the threads that are due; returns the tasks."""
+        # Some room is kept for threads whose people are here: they are claimed in wake(), without a look.
+        room = self._max_runs - self._max_runs // 10 - len(self._tasks)
+        if room <= 0:
+            return []
+        due = [thread for thread in await self._store.due(limit=8 * HANDFUL) if thread not in self._tasks]
+        # Other instances look at the same threads; a sample of its own keeps each from losing every race.
+        chosen = random.sample(due, min(len(due), HANDFUL, room))
+        for thread in chosen:
+            self.wake(thread)
+        return [self._tasks[thread] for thread in chosen if thread in self._tasks]
 
     async def _drive(self, thread: str) -> None:
         claimed, asked_at = await self._claim(thread)
