@@ -378,6 +378,8 @@ class Desk:
                     raise
                 for envelope in batch:
                     envelope.tried = True
+                    # It may have been written after all, and with it what was not in the outcome table before.
+                    envelope.looked_up = False
                 await asyncio.sleep(RETRY_DELAYS[unknown])
                 unknown += 1
                 snapshot, fresh = await self._refresh_persistently(thread), True

@@ -76,6 +76,35 @@ async def test_a_submit_whose_reply_from_the_store_is_cut_is_acknowledged_and_co
     assert journal.count("approved") == rounds
 
 
+async def test_an_answer_behind_a_stop_whose_reply_is_cut_learns_how_it_ended(world: Rig) -> None:
+    a, b = await world.instance("a"), await world.instance("b", WAITPOINT_LOOK="100")
+    one, two = await world.client(a), await world.client(b)
+    for n in range(5):
+        thread = f"stopped-{n}"
+        view = await two.subscribe(thread)
+        (action,) = await ask(one, thread)
+        await two.until(lambda view=view: view.state["status"] == "waiting", "waiting")
+        cut = cut_replies(a.proxy, "commit", b"committed", when=lambda chunk: b'"closing"' in chunk)
+        # While the first command has the store looked at, the two others come to lie in one commit.
+        a.proxy.down.delay = 0.1
+        first = asyncio.create_task(outcome(one.submit(thread, action, {"approved": "perhaps"})))
+        stop = asyncio.create_task(outcome(one.command("stop", thread=thread)))
+        late = asyncio.create_task(outcome(one.submit(thread, action, {"approved": True})))
+        await eventually(lambda cut=cut: cut.cuts == 1, "the reply is cut")
+        a.proxy.refuse = True  # and before A can look again, the other instance has closed the turn
+        a.proxy.cut()
+        cut.stop()
+        a.proxy.down.delay = 0.0
+        await two.until(lambda view=view: view.idle, "idle")
+        a.proxy.refuse = False
+        assert (await first).code == "invalid"
+        assert (await stop)["type"] == "ack"
+        refusal = await late
+        assert refusal.code == "already-resolved", refusal
+        assert refusal.frame["winner"]["how"] == "cancelled"
+        await one.command("unsubscribe", thread=thread)
+
+
 async def test_a_claim_whose_reply_is_cut_is_not_left_to_run_out(world: Rig, journal: Journal) -> None:
     a = await world.instance("a")
     one = await world.client(a)
