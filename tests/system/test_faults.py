@@ -97,7 +97,8 @@ async def test_an_answer_behind_a_stop_whose_reply_is_cut_learns_how_it_ended(wo
         a.proxy.down.delay = 0.0
         await two.until(lambda view=view: view.idle, "idle")
         a.proxy.refuse = False
-        assert (await first).code == "invalid"
+        # Decided alone or together with the others; after the stop it is no longer asked whether the answer fits.
+        assert (await first).code in ("invalid", "already-resolved")
         assert (await stop)["type"] == "ack"
         refusal = await late
         assert refusal.code == "already-resolved", refusal
