@@ -195,6 +195,7 @@ async def test_being_offline_costs_exactly_what_was_missed(home: House, thread: 
     for round in range(5):
         again = await Client.open(home.url)
         assert await again.resume(thread, client) is view
+        await again.until(lambda: view.cursor["seq"] == 10, "what was missed, of which the last may follow live")
         events = [f for f in again.frames if f["type"] in ("events", "snapshot")]
         assert [f["seq"] for f in events] == ([6, 7, 8, 9, 10] if round == 0 else [])
         await again.cut()
