@@ -1,6 +1,7 @@
 """Tools that run in a page or in an outside system, over real sockets and processes: claims, and who may answer when.
 
-The JS client's half (handlers, reloads, two tabs) is in ``client_js/test/tools.test.js`` and ``tests/browser/test_client_tools.py``.
+The JS client's half (handlers, reloads, two tabs) is in ``client_js/test/tools.test.js`` and
+``tests/browser/test_client_tools.py``.
 """
 
 from __future__ import annotations
