@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import secrets
 import shutil
 import signal
 import sys
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 
 from .checker import check
@@ -33,7 +35,8 @@ def main() -> int:
     violations = check(history, lease=LEASE)
     _say(summary(history, violations))
     if violations:
-        _say(f"replay with --seed {options.seed}; logs and journal are in {directory}")
+        (directory / "history.json").write_text(json.dumps(asdict(history), indent=1))
+        _say(f"replay with --seed {options.seed}; logs, journal and history are in {directory}")
         return 1
     if not options.keep:
         shutil.rmtree(directory, ignore_errors=True)
