@@ -14,7 +14,7 @@ import logging
 import secrets
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar, assert_never
 
 from waitpoint_protocol import events as wire_events
@@ -419,7 +419,7 @@ class Desk:
         facts: list[f.Fact] = []
         decisions: list[Decision] = []
         for envelope in batch:
-            decision = decide(working, envelope.command, self._context(envelope.past))
+            decision = decide(working, envelope.command, self._context(_with_facts(envelope, facts)))
             if isinstance(decision, Accepted):
                 working = evolve_all(working, decision.facts)
                 facts.extend(decision.facts)
@@ -607,6 +607,25 @@ class Desk:
         while len(self._cache) > CACHED_THREADS:
             self._cache.popitem(last=False)
         return snapshot
+
+
+def _with_facts(envelope: _Envelope, facts: Iterable[f.Fact]) -> Past:
+    """What the outcome table says, and what it will say once the commands before this one in the row are written.
+
+    The control state forgets an action as soon as its step is over, which may be in this very commit.
+    """
+    past, command = envelope.past, envelope.command
+    key = outcome_key(command.by, command.id)
+    named = None if isinstance(command, (SendMessage, Stop, OpenRequest)) else command.action
+    for fact in facts:
+        match fact:
+            case f.CommandAccepted(outcome) if outcome.key == key:
+                past = replace(past, outcome=outcome)
+            case f.ActionResolved(action=action, resolution=resolution) if action == named:
+                past = replace(past, resolution=resolution)
+            case _:
+                pass
+    return past
 
 
 def _settle(done: asyncio.Future[_T], result: _T) -> None:

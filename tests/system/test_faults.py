@@ -11,6 +11,7 @@ import json
 import os
 import random
 import re
+import signal
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -74,6 +75,33 @@ async def test_a_submit_whose_reply_from_the_store_is_cut_is_acknowledged_and_co
         await two.command("unsubscribe", thread=thread)
     assert cut.cuts == rounds
     assert journal.count("approved") == rounds
+
+
+async def test_an_answer_in_one_commit_with_a_cancellation_learns_how_it_ended(world: Rig) -> None:
+    a = await world.instance("a")
+    one = await world.client(a)
+    for n in range(10):
+        thread = f"together-{n}"
+        view = await one.subscribe(thread)
+        (action,) = await ask(one, thread)
+        await one.until(lambda view=view: view.state["status"] == "waiting", "waiting")
+        # While the first command has the store looked at, the others come to lie in one commit; the cancellation
+        # also ends the step, so that the control state after it knows nothing of the action any more.
+        a.proxy.down.delay = 0.1
+        first, cancelled, late, again = await asyncio.gather(
+            outcome(one.submit(thread, action, {"approved": "perhaps"})),
+            outcome(one.command("cancel", thread=thread, action=action, reason="no need", id=f"cancel-{n}")),
+            outcome(one.submit(thread, action, {"approved": True})),
+            outcome(one.command("fail", thread=thread, action=action, error={"message": "cannot"})),
+        )
+        a.proxy.down.delay = 0.0
+        assert first.code in ("invalid", "already-resolved")
+        assert cancelled["type"] == "ack"
+        for refusal in (late, again):
+            assert refusal.code == "already-resolved", refusal
+            assert refusal.frame["winner"]["reason"] == "no need"
+        await one.until(lambda view=view: view.idle, "idle")
+        await one.command("unsubscribe", thread=thread)
 
 
 async def test_an_answer_behind_a_stop_whose_reply_is_cut_learns_how_it_ended(world: Rig) -> None:
@@ -216,6 +244,30 @@ async def test_a_renewal_that_the_network_swallowed_does_not_cost_the_lease(worl
     assert swallowed == 1
     assert view.tools[0]["output"] == "slept x"
     assert [entry["attempt"] for entry in journal.entries("slow")] == [1]
+
+
+async def test_a_driver_that_sleeps_between_the_start_and_the_tool_does_not_enter_it_when_it_wakes(
+    world: Rig, journal: Journal
+) -> None:
+    a = await world.instance("a", WAITPOINT_LEASE="1500")
+    one = await world.client(a)
+
+    def put_to_sleep(chunk: bytes) -> bytes:
+        if b'"tool-running"' in chunk:
+            a.server.signal(signal.SIGSTOP)  # the start is stored, and its driver does not hear of it
+        return chunk
+
+    a.proxy.up.tap = put_to_sleep
+    await one.say("t", json.dumps([[["slow", {"seconds": 2, "label": "x"}]]]))
+    b = await world.instance("b", WAITPOINT_LEASE="1500")
+    two = await world.client(b)
+    view = await two.subscribe("t")
+    await eventually(lambda: journal.count("slow") == 1, "B enters the tool")
+    a.proxy.up.tap = None
+    a.server.signal(signal.SIGCONT)
+    await two.until(lambda: view.idle and view.tools, "idle")
+    assert [(entry["pid"], entry["attempt"]) for entry in journal.entries("slow")] == [(b.server.pid, 2)]
+    assert view.tools[0]["output"] == "slept x"
 
 
 async def test_a_store_300_ms_away_costs_time_and_nothing_else(world: Rig, journal: Journal) -> None:

@@ -248,6 +248,11 @@ class Driver:
             raise LeaseLost(self.thread)
         return read
 
+    def _trust_lease(self) -> None:
+        """Raise :class:`LeaseLost` if this process stood still for so long that another may have begun the same."""
+        if not self.lease.alive():
+            raise LeaseLost(self.thread)
+
     def _reap(self) -> None:
         for key in [key for key, work in self._work.items() if work.task.done()]:
             task = self._work.pop(key).task
@@ -365,6 +370,7 @@ class Driver:
         if turn is None or turn.phase != "model":
             return
         step, attempt = turn.step, turn.step_attempt
+        self._trust_lease()
         for retry in itertools.count():
             try:
                 output = await self._stream(log, step, f"{attempt}.{retry}" if retry else str(attempt))
@@ -494,6 +500,7 @@ class Driver:
             steps=loaded.steps,
             record=record,
         )
+        self._trust_lease()
         outcome = await tools.execute(tool, execution)
         match outcome:
             case tools.Output(value):
