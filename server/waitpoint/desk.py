@@ -225,17 +225,11 @@ class Desk:
 
     async def apply(self, thread: str, frame: frames.Command, actor: Actor) -> frames.Ack | frames.Reject:
         """Decide and commit a command of the application itself: no hook is asked. Otherwise as :meth:`handle`."""
-        try:
-            return await self._ask(thread, _to_command(frame, actor, ""))
-        except (StoreUnavailable, UnknownOutcome, TimeoutError) as error:
-            return _unavailable(frame.id, thread, error)
+        return await self._ask_definitely(thread, _to_command(frame, actor, ""))
 
     async def open_request(self, thread: str, request: OpenRequest) -> frames.Ack | frames.Reject:
         """Open a request of the application; the ack names the action. Never raises for what the store did."""
-        try:
-            return await self._ask(thread, request)
-        except (StoreUnavailable, UnknownOutcome, TimeoutError) as error:
-            return _unavailable(request.id, thread, error)
+        return await self._ask_definitely(thread, request)
 
     async def renew_claim(self, thread: str, action: str, by: Identity, connection: str) -> bool:
         """Keep a connection's claim from lapsing. False: it does not hold the action any more.
@@ -253,6 +247,12 @@ class Desk:
 
     async def _ask(self, thread: str, command: PersonCommand) -> frames.Ack | frames.Reject:
         return await self._reply_to(self._hand_in(thread, command))
+
+    async def _ask_definitely(self, thread: str, command: PersonCommand) -> frames.Ack | frames.Reject:
+        try:
+            return await self._ask(thread, command)
+        except (StoreUnavailable, UnknownOutcome, TimeoutError) as error:
+            return _unavailable(command.id, thread, error)
 
     def _hand_in(self, thread: str, command: PersonCommand) -> asyncio.Future[frames.Ack | frames.Reject]:
         done: asyncio.Future[frames.Ack | frames.Reject] = asyncio.get_running_loop().create_future()
@@ -370,7 +370,7 @@ class Desk:
                 continue
             if not facts:
                 break
-            commit = self._commit(thread, snapshot, working, facts)
+            commit = self._commit(thread, snapshot, working, facts, project(facts))
             try:
                 result = await self._store.commit(commit)
             except UnknownOutcome:
@@ -441,10 +441,7 @@ class Desk:
     async def _look_up_one(self, thread: str, envelope: _Envelope) -> None:
         command = envelope.command
         envelope.looked_up = True
-        names = [f"c:{outcome_key(command.by, command.id)}"]
-        if not isinstance(command, (SendMessage, Stop, OpenRequest)):
-            names.append(f"a:{command.action}")
-        found = await self._store.outcomes(thread, names)
+        found = await self._store.outcomes(thread, _outcome_names(command))
         envelope.past = Past(
             outcome=load_outcome(found[0]) if found[0] else None,
             resolution=load_resolution(found[1]) if len(found) > 1 and found[1] else None,
@@ -452,11 +449,7 @@ class Desk:
 
     async def _look_up_known(self, thread: str, batch: Sequence[_Envelope], name: str) -> None:
         for envelope in batch:
-            command = envelope.command
-            names = {f"c:{outcome_key(command.by, command.id)}"}
-            if not isinstance(command, (SendMessage, Stop, OpenRequest)):
-                names.add(f"a:{command.action}")
-            if name in names:
+            if name in _outcome_names(envelope.command):
                 await self._look_up_one(thread, envelope)
 
     def _context(self, past: Past | None = None) -> Context:
@@ -488,14 +481,14 @@ class Desk:
                 _settle(envelope.done, Stale(snapshot) if stale else Driven(decision, snapshot))
                 return
             working = evolve_all(snapshot.thread, decision.facts)
-            events = tuple(project(decision.facts))
-            commit = self._commit(thread, snapshot, working, decision.facts, envelope)
+            events = project(decision.facts)
+            commit = self._commit(thread, snapshot, working, decision.facts, events, envelope)
             # Repeating a batch number under the same fence is harmless, so a lost reply is simply asked for again.
             result = await persist(lambda commit=commit: self._store.commit(commit), envelope.alive)  # type: ignore[misc]
             match result:
                 case Committed():
                     learnt = self._learn(thread, snapshot, working, commit, result)
-                    _settle(envelope.done, Driven(decision, learnt, result, events))
+                    _settle(envelope.done, Driven(decision, learnt, result, tuple(events)))
                     return
                 case Conflict(head):
                     snapshot, fresh = self._take(thread, head), True
@@ -516,14 +509,13 @@ class Desk:
         snapshot: Snapshot,
         after: Thread,
         facts: Sequence[f.Fact],
+        events: list[wire_events.Event],
         envelope: _DriverEnvelope | None = None,
     ) -> Commit:
         head = snapshot.head
-        events = project(facts)
         outcomes: dict[str, bytes] = {}
         pending: dict[str, bytes | None] = {}
         messages: list[bytes] = []
-        turn_moved = False
         for fact in facts:
             match fact:
                 case f.CommandAccepted(outcome):
@@ -537,13 +529,10 @@ class Desk:
                     pending[action_id] = None
                 case f.MessageAdded(message) | f.TurnClosed(message):
                     messages.append(dump_value(message))
-                case f.TurnOpened():
-                    turn_moved = True
                 case _:
                     pass
-            turn_moved = turn_moved or isinstance(fact, f.TurnClosed)
         checkpointed: bytes | None = None
-        if turn_moved:
+        if any(isinstance(fact, (f.TurnOpened, f.TurnClosed)) for fact in facts):
             checkpointed = checkpoint(live_view(after))
         elif envelope is not None and envelope.view_checkpoint is not None:
             checkpointed = envelope.view_checkpoint(events)
@@ -609,6 +598,17 @@ class Desk:
         return snapshot
 
 
+def _named_action(command: PersonCommand) -> str | None:
+    """The action that a command is about, if it is about one that exists already."""
+    return None if isinstance(command, (SendMessage, Stop, OpenRequest)) else command.action
+
+
+def _outcome_names(command: PersonCommand) -> list[str]:
+    """Where the outcome table would hold what became of this command and of its action, in this order."""
+    action = _named_action(command)
+    return [f"c:{outcome_key(command.by, command.id)}", *([] if action is None else [f"a:{action}"])]
+
+
 def _with_facts(envelope: _Envelope, facts: Iterable[f.Fact]) -> Past:
     """What the outcome table says, and what it will say once the commands before this one in the row are written.
 
@@ -616,7 +616,7 @@ def _with_facts(envelope: _Envelope, facts: Iterable[f.Fact]) -> Past:
     """
     past, command = envelope.past, envelope.command
     key = outcome_key(command.by, command.id)
-    named = None if isinstance(command, (SendMessage, Stop, OpenRequest)) else command.action
+    named = _named_action(command)
     for fact in facts:
         match fact:
             case f.CommandAccepted(outcome) if outcome.key == key:

@@ -54,8 +54,8 @@ from ..thread import (
     next_steps,
 )
 from ..thread.project import answer_id, input_id, question_id, step_id
-from .lease import Lease
-from .log import DriverLog, LeaseLost
+from .lease import Lease, LeaseLost
+from .log import DriverLog
 from .requests import continue_request
 from .retry import pause
 from .streaming import ModelCall, StepOutput, sound, stream_step, unfinished_calls
@@ -108,7 +108,6 @@ class Driver:
     _going: bool = False
     _log: DriverLog | None = None
     _messages: list[Message] | None = None
-    _finished: int = 0
     _left_behind: set[asyncio.Task[None]] = field(default_factory=set)
 
     # --- hints from outside
@@ -149,10 +148,7 @@ class Driver:
             snapshot = moved
         following = asyncio.create_task(self._follow(), name=f"follow {self.thread}")
         try:
-            joined = await persist(lambda: self.store.join(self.thread, page=1), self.lease.alive)
-            if joined is None:
-                return
-            self._finished = joined.messages_before + len(joined.messages)
+            joined = await self.lease.ask(lambda: self.store.join(self.thread, page=1))
             self._log = DriverLog(
                 self.store,
                 self.desk,
@@ -197,14 +193,10 @@ class Driver:
     async def _loop(self, log: DriverLog, snapshot: Snapshot) -> None:
         fence = log.fence
         while True:
-            if not self.lease.alive():
-                raise LeaseLost(self.thread)
+            self.lease.trust()
             if self._foreign:
                 self._foreign = False
-                read = await persist(lambda: self.desk.refresh(self.thread), self.lease.alive)
-                if read is None:
-                    raise LeaseLost(self.thread)
-                snapshot = read
+                snapshot = await self.lease.ask(lambda: self.desk.refresh(self.thread))
             self._reap()
             if self._going:
                 await self._cancel_all()
@@ -243,15 +235,7 @@ class Driver:
         self._wake.clear()
 
     async def _current(self) -> Snapshot:
-        read = await persist(lambda: self.desk.current(self.thread), self.lease.alive)
-        if read is None:
-            raise LeaseLost(self.thread)
-        return read
-
-    def _trust_lease(self) -> None:
-        """Raise :class:`LeaseLost` if this process stood still for so long that another may have begun the same."""
-        if not self.lease.alive():
-            raise LeaseLost(self.thread)
+        return await self.lease.ask(lambda: self.desk.current(self.thread))
 
     def _reap(self) -> None:
         for key in [key for key, work in self._work.items() if work.task.done()]:
@@ -370,7 +354,7 @@ class Driver:
         if turn is None or turn.phase != "model":
             return
         step, attempt = turn.step, turn.step_attempt
-        self._trust_lease()
+        self.lease.trust()
         for retry in itertools.count():
             try:
                 output = await self._stream(log, step, f"{attempt}.{retry}" if retry else str(attempt))
@@ -430,12 +414,9 @@ class Driver:
         view_finished = [message for message in log.view["messages"] if message["status"] == "final"]
         if self._messages is None:
             before = log.view["before"] + len(view_finished)
-            self._finished = before
             limit = self.chat.history
-            page = await persist(lambda: self.store.messages(self.thread, before=before, limit=limit), self.lease.alive)
-            if page is None:
-                raise LeaseLost(self.thread)
-            self._messages = [json.loads(body) for body in page[1]]
+            _, stored = await self.lease.ask(lambda: self.store.messages(self.thread, before=before, limit=limit))
+            self._messages = [json.loads(body) for body in stored]
         opened = log.open_message()
         if opened is None:
             raise models.ModelError("the message to write to is not in the log any more")
@@ -500,7 +481,7 @@ class Driver:
             steps=loaded.steps,
             record=record,
         )
-        self._trust_lease()
+        self.lease.trust()
         outcome = await tools.execute(tool, execution)
         match outcome:
             case tools.Output(value):
@@ -531,9 +512,7 @@ class Driver:
         ids = [input_id(call.id), *(step_id(call.id, step) for step in call.steps)]
         for visit in call.visits:
             ids += [question_id(visit.action), answer_id(visit.action)]
-        stored = await persist(lambda: self.store.values(self.thread, ids), self.lease.alive)
-        if stored is None:
-            raise LeaseLost(self.thread)
+        stored = await self.lease.ask(lambda: self.store.values(self.thread, ids))
         by_id = dict(zip(ids, stored, strict=True))
         call_input = by_id[input_id(call.id)]
         kept = [*(step_id(call.id, step) for step in call.steps), *(answer_id(visit.action) for visit in call.visits)]

@@ -15,13 +15,14 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
+from ..desk import persist
 from ..store.types import StoreUnavailable, UnknownOutcome
 
-__all__ = ["Lease", "LeaseKeeper", "Renewing"]
+__all__ = ["Lease", "LeaseKeeper", "LeaseLost", "Renewing"]
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +31,13 @@ SAFETY = 0.2
 
 STUCK = 60.0
 """Seconds without a tick of the main loop after which nothing is renewed any more."""
+
+
+_T = TypeVar("_T")
+
+
+class LeaseLost(Exception):
+    """This driver no longer holds the thread; it stops at once and writes nothing more."""
 
 
 class Renewing(Protocol):
@@ -53,6 +61,18 @@ class Lease:
     def alive(self) -> bool:
         """Whether the lease may still be relied on."""
         return not self.lost and time.monotonic() < self.until
+
+    def trust(self) -> None:
+        """Raise :class:`LeaseLost` if this process stood still for so long that another may have begun the same."""
+        if not self.alive():
+            raise LeaseLost(self.thread)
+
+    async def ask(self, call: Callable[[], Awaitable[_T | None]]) -> _T:
+        """Ask the store until it answers, idempotently; raises :class:`LeaseLost` when the lease ends first."""
+        answer = await persist(call, self.alive)
+        if answer is None:
+            raise LeaseLost(self.thread)
+        return answer
 
 
 class LeaseKeeper:

@@ -21,6 +21,7 @@ from ..desk import Desk, Driven, Lost, Snapshot, Stale, new_tag, persist
 from ..store.types import Commit, Committed, Conflict, Fenced, Joined, Known, Replay, Store
 from ..thread import DriverCommand
 from ..thread.snapshot import build, checkpoint
+from .lease import LeaseLost
 
 __all__ = ["DriverLog", "LeaseLost", "TooMuch"]
 
@@ -29,10 +30,6 @@ CHECKPOINT_EVERY = 256
 
 MAX_BUFFERED = 4096
 """Events that may wait for the store before emitting blocks."""
-
-
-class LeaseLost(Exception):
-    """This driver no longer holds the thread; it stops at once and writes nothing more."""
 
 
 class TooMuch(Exception):

@@ -12,14 +12,14 @@ from typing import Any, Protocol
 
 from waitpoint_protocol.timestamps import from_millis
 
-from ..desk import Driven, Snapshot, persist
+from ..desk import Driven, Snapshot
 from ..store.types import Store
 from ..thread import FinishContinuation, Request, Resolution, StartContinuation
 from ..thread.project import answer_id
 from ..tools import ActionRef, Continuation, ContinuationContext
 from ..tools.continuation import Say
 from .lease import Lease
-from .log import DriverLog, LeaseLost
+from .log import DriverLog
 
 __all__ = ["Continuing", "continue_request"]
 
@@ -54,10 +54,9 @@ async def continue_request(
         why = "it is not registered here" if continuation is None else "the server stopped each time it ran"
         logger.error("thread %s: continuation of request %s was given up: %s", log.thread, action, why)
         return
-    stored = await persist(lambda: store.values(log.thread, [answer_id(action)]), lease.alive)
-    if stored is None:
-        raise LeaseLost(log.thread)
+    stored = await lease.ask(lambda: store.values(log.thread, [answer_id(action)]))
     context = _context(chat, log.thread, request, request.resolution, stored[0])
+    lease.trust()
     error = await continuation.run(context)
     await log.command(FinishContinuation(log.fence, action, error))
 
